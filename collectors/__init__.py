@@ -1,0 +1,1 @@
+"""Sources in, records out: formats (pure), vendor codes (data), and what reads hosts, switches and schedulers."""

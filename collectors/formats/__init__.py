@@ -1,0 +1,19 @@
+"""Formats: text or bytes in, records out. Pure, streaming, constant memory; no clock, no I/O, never an exception.
+
+Two families. *Documents* (a scrape, a `query_range` answer, `scontrol show node`, a dump) have a module with
+`confidence(head)` and `read(chunks)`. *Log lines* of any origin go through one reader, `log`: an envelope grammar
+takes stamp, host and origin off the line, and every body grammar in `bodies/` is offered what remains.
+"""
+
+DOCUMENTS: dict[str, str] = {
+    "elastic_error": "collectors.formats.elastic_error",
+    "flight_recorder": "collectors.formats.flight_recorder",
+    "ibnetdiscover": "collectors.formats.ibnetdiscover",
+    "prometheus_range": "collectors.formats.prometheus_range",
+    "prometheus_text": "collectors.formats.prometheus_text",
+    "slurm_show": "collectors.formats.slurm_show",
+    "slurm_table": "collectors.formats.slurm_table",
+    "slurm_topology": "collectors.formats.slurm_topology",
+    "sysfs_listing": "collectors.formats.sysfs_listing",
+}
+LOG = "collectors.formats.log"

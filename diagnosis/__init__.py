@@ -1,0 +1,1 @@
+"""Claims from numbers and events: detectors, mechanisms, localisation, incidents, explanation."""

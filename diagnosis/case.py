@@ -1,0 +1,40 @@
+"""What detectors see: everything known about one stretch of time, already named, dated and joined.
+
+Live, a case is the sliding horizon behind the stream's clock; offline it is all that the inputs hold. Detectors are
+pure functions of it, so that both give the same evidence.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import polars as pl
+
+from sickbay.messages import Change, Event, Evidence, Identity, Progress, Step
+from sickbay.placement import Placements
+from sickbay.topology import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One stretch of time.
+
+    `events` are sorted by (at_ms, path, line), the undated last. `features` maps a telemetry table to one row per
+    (component, end_ms): `n` samples, and for each told column `<column>` (mean), `<column>__max`, `<column>__spread`;
+    counters come as `<column>__increase`. Missing is null or NaN: no row at all means that nothing was received.
+    """
+
+    now_ms: int | None = None
+    events: tuple[Event, ...] = ()
+    progress: tuple[Progress, ...] = ()
+    steps: tuple[Step, ...] = ()
+    changes: tuple[Change, ...] = ()
+    identities: tuple[Identity, ...] = ()
+    features: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    window_ms: int = 10_000
+    sampling_ms: int = 1_000
+    topology: Topology = field(default_factory=Topology)
+    placements: Placements = field(default_factory=Placements)
+
+
+Detector: TypeAlias = Callable[[Case], Iterable[Evidence]]

@@ -1,0 +1,1 @@
+"""Composition root: what joins collectors, streams, diagnosis and dashboards into one run."""

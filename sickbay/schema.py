@@ -1,0 +1,183 @@
+"""The telemetry schema: every table and column, its unit, whether it is a gauge or a counter, and what it means.
+
+The one source for docs, frames, windows and dashboards. Units stand in the names. Missing is NaN in a gauge and -1 in
+a counter, never 0. A column is added at the end of its table; one that changes its meaning gets a new name.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sickbay.components import Name
+
+Type = Literal["gauge", "counter"]
+MISSING_COUNTER = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One value of a sample. `peer`: compared between components of the same role. `floor`: lower is worse."""
+
+    name: str
+    type: Type
+    unit: str
+    meaning: str
+    peer: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A telemetry table: one row per component and time."""
+
+    name: str
+    component: str  # kind of the component a row speaks of
+    columns: tuple[Column, ...]
+
+    def column(self, name: str) -> Column:
+        """The column of that name. Raises KeyError."""
+        return next(column for column in self.columns if column.name == name) if name in self.names else _no(name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All column names, in order."""
+        return tuple(column.name for column in self.columns)
+
+
+def _no(name: str) -> Column:
+    raise KeyError(name)
+
+
+def gauge(name: str, unit: str, meaning: str, *, peer: bool = False) -> Column:
+    """A column whose value stands for itself."""
+    return Column(name, "gauge", unit, meaning, peer)
+
+
+def counter(name: str, unit: str, meaning: str) -> Column:
+    """A column of which only increases count; it may be reset."""
+    return Column(name, "counter", unit, meaning)
+
+
+ACCELERATOR = Table(
+    "accelerator",
+    "accelerator",
+    (
+        gauge("utilisation_ratio", "ratio 0-1", "a kernel was resident; a hung collective shows 1", peer=True),
+        gauge("compute_active_ratio", "ratio 0-1", "cores active; spinning collectives count", peer=True),
+        gauge("matrix_active_ratio", "ratio 0-1", "matrix units active: the best sign of real training", peer=True),
+        gauge("memory_active_ratio", "ratio 0-1", "memory interface active", peer=True),
+        gauge("power_watts", "W", "board power", peer=True),
+        gauge("power_limit_watts", "W", "power cap in force"),
+        gauge("temperature_celsius", "degC", "core temperature", peer=True),
+        gauge("memory_temperature_celsius", "degC", "memory temperature", peer=True),
+        gauge("clock_megahertz", "MHz", "core clock", peer=True),
+        gauge("memory_clock_megahertz", "MHz", "memory clock"),
+        gauge("throttle_mask", "bit mask", "why clocks are held: 4 power cap, 32 and 64 thermal, 128 power brake"),
+        gauge("memory_used_bytes", "bytes", "device memory in use"),
+        gauge("memory_total_bytes", "bytes", "device memory in all"),
+        gauge("bus_width_lanes", "lanes", "current width of the host link"),
+        gauge("bus_width_max_lanes", "lanes", "width that card and slot allow"),
+        gauge("bus_generation", "generation", "current generation of the host link; low when idle by design"),
+        gauge("bus_generation_max", "generation", "generation that card and slot allow"),
+        gauge("bus_tx_bytes_per_second", "bytes/s", "device to host", peer=True),
+        gauge("bus_rx_bytes_per_second", "bytes/s", "host to device", peer=True),
+        gauge("scale_up_tx_bytes_per_second", "bytes/s", "sent over scale-up links", peer=True),
+        gauge("scale_up_rx_bytes_per_second", "bytes/s", "received over scale-up links", peer=True),
+        gauge("last_error_code", "code", "last vendor code, never returns to zero by itself"),
+        gauge("memory_repair_pending", "0/1", "a memory repair waits for a reset"),
+        gauge("memory_repair_failed", "0/1", "a memory repair failed"),
+        gauge("recovery_action", "code", "the driver's own verdict, 0 = none"),
+        gauge("fabric_state", "code", "scale-up fabric manager: 3 = completed"),
+        gauge("health", "1/0/-1", "the exporter's own word: 1 good, 0 bad, -1 unknown"),
+        counter("energy_millijoules_total", "mJ", "since driver load"),
+        counter("thermal_violation_nanoseconds_total", "ns", "time held back by heat"),
+        counter("power_violation_nanoseconds_total", "ns", "time held back by power"),
+        counter("memory_corrected_total", "count", "corrected memory errors, volatile"),
+        counter("memory_uncorrected_total", "count", "uncorrected memory errors, volatile"),
+        counter("memory_rows_corrected_total", "rows", "rows remapped for corrected errors, lifetime"),
+        counter("memory_rows_uncorrected_total", "rows", "rows remapped for uncorrected errors, lifetime"),
+        counter("bus_replays_total", "count", "host link replays"),
+        counter("scale_up_crc_errors_total", "count", "scale-up link CRC errors"),
+        counter("scale_up_replays_total", "count", "scale-up link replays"),
+        counter("scale_up_recoveries_total", "count", "scale-up link recoveries"),
+    ),
+)
+
+PORT = Table(
+    "port",
+    "port",
+    (
+        gauge("up", "0/1", "link state: 1 active"),
+        gauge("speed_gigabits_per_second", "Gb/s", "rate in use"),
+        counter("rx_bytes_total", "bytes", "received"),
+        counter("tx_bytes_total", "bytes", "sent"),
+        counter("rx_errors_total", "count", "packets received with an error"),
+        counter("tx_discards_total", "count", "packets dropped on transmit"),
+        counter("symbol_errors_total", "count", "uncorrected symbol errors, receive direction"),
+        counter("corrected_bits_total", "bits", "bits corrected by FEC: non-zero is normal"),
+        counter("link_downed_total", "count", "failed recoveries: the link went down"),
+        counter("link_recoveries_total", "count", "successful retrains"),
+        counter("carrier_changes_total", "count", "carrier transitions: one down and up adds 2"),
+        counter("rx_pause_total", "frames", "pause frames received: the network holds this port"),
+        counter("tx_pause_total", "frames", "pause frames sent: this host cannot drain"),
+        counter("congestion_marked_total", "packets", "packets received with a congestion mark"),
+        counter("retransmits_total", "count", "transport time-outs and sequence errors"),
+        counter("retries_exceeded_total", "count", "transport retries used up"),
+        counter("bus_stalled_seconds_total", "s", "seconds in which the host bus stalled the port"),
+        counter("transmit_wait_total", "ticks", "data queued and nothing sent: no credits"),
+    ),
+)
+
+OPTIC = Table(
+    "optic",
+    "optic",
+    (
+        gauge("rx_power_dbm", "dBm", "received power, worst lane"),
+        gauge("tx_power_dbm", "dBm", "transmitted power, worst lane"),
+        gauge("bias_milliamperes", "mA", "laser bias, highest lane"),
+        gauge("temperature_celsius", "degC", "module temperature"),
+        gauge("supply_volts", "V", "module supply"),
+        gauge("errors_before_correction_ratio", "ratio", "bit error ratio before FEC"),
+    ),
+)
+
+HOST = Table(
+    "host",
+    "host",
+    (
+        gauge("up", "0/1", "1: the host's own exporter answered"),
+        gauge("accelerator_source_up", "0/1", "1: the accelerator exporter of this host answered"),
+        gauge("load_1m", "tasks", "load average"),
+        gauge("memory_available_bytes", "bytes", "memory available"),
+        gauge("memory_total_bytes", "bytes", "memory in all"),
+        gauge("boot_time_seconds", "s since 1970", "when the kernel started"),
+        gauge("tasks_blocked", "tasks", "tasks in uninterruptible sleep"),
+        gauge("clock_offset_seconds", "s", "own clock against its time source"),
+        counter("corrected_memory_errors_total", "count", "corrected errors of main memory"),
+        counter("uncorrected_memory_errors_total", "count", "uncorrected errors of main memory"),
+        counter("out_of_memory_kills_total", "count", "processes killed for want of memory"),
+    ),
+)
+
+TABLES: dict[str, Table] = {table.name: table for table in (ACCELERATOR, PORT, OPTIC, HOST)}
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Rows of one table as columns: row i is `component[i]` at `at_ms[i]`. Columns not told are left out.
+
+    `at_ms`: int64 [n]. `values`: float64 [n] each, missing = NaN (counters too: exact up to 2^53).
+    """
+
+    table: str
+    component: list[Name]
+    at_ms: NDArray[np.int64]
+    values: dict[str, NDArray[np.float64]]
+
+    def __post_init__(self) -> None:
+        lengths = {len(self.component), len(self.at_ms), *(len(column) for column in self.values.values())}
+        if len(lengths) > 1:
+            raise ValueError(f"columns of different lengths: {sorted(lengths)}")
+        if unknown := set(self.values) - set(TABLES[self.table].names):
+            raise ValueError(f"not columns of {self.table}: {sorted(unknown)}")
