@@ -1,0 +1,97 @@
+"""The layout holds: packages of the wheel, layers' vocabulary, no leftovers of any machine."""
+
+import ast
+import re
+import subprocess
+import tomllib
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("sickbay", "collectors", "streams", "diagnosis", "remediation", "dashboards", "simulator")
+NEUTRAL = ("sickbay", "streams", "diagnosis", "dashboards")
+VENDOR_WORDS = (
+    "gpu", "cuda", "nvlink", "nvswitch", "nccl", "rccl", "hccl", "xid", "sxid", "npu", "mlx5", "dcgm", "nvidia",
+    "ascend", "amd", "rocm", "mtgpu", "mellanox", "infiniband",
+)  # fmt: skip
+WORD = re.compile(r"(?<![a-z])(" + "|".join(VENDOR_WORDS) + r")(?![a-z])", re.IGNORECASE)
+
+
+def python_files(*packages: str) -> list[Path]:
+    return sorted(path for package in packages for path in (ROOT / package).rglob("*.py"))
+
+
+def words_of(path: Path) -> Iterator[tuple[int, str]]:
+    """Identifiers and literals, docstrings left out: prose may name a vendor, code may not."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes) and id(node) not in docstrings:
+            yield node.lineno, str(node.value)
+        elif isinstance(node, ast.Name):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.lineno, node.attr
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.lineno, node.name
+
+
+@pytest.mark.parametrize("package", NEUTRAL)
+def test_neutral_packages_name_no_vendor(package: str) -> None:
+    strays = [
+        f"{path.relative_to(ROOT)}:{line}: {text[:60]}"
+        for path in python_files(package)
+        for line, text in words_of(path)
+        if WORD.search(text)
+    ]
+    assert strays == []
+
+
+def test_neutral_data_names_no_vendor() -> None:
+    data = [path for package in NEUTRAL for path in (ROOT / package).rglob("*.toml")]
+    assert data, "faults.toml and kinds.toml are data of the kernel"
+    strays = [f"{path.relative_to(ROOT)}: {found}" for path in data for found in WORD.findall(path.read_text("utf-8"))]
+    assert strays == []
+
+
+def test_the_wheel_holds_the_seven_packages_and_their_data(tmp_path: Path) -> None:
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert tuple(listed["packages"]) == PACKAGES
+    from hatchling.builders.wheel import WheelBuilder
+
+    wheel = next(iter(WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])))
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.split("/")[0] for name in names if ".dist-info" not in name} == set(PACKAGES)
+    for package in PACKAGES:
+        for path in (ROOT / package).rglob("*"):
+            if path.is_file() and "__pycache__" not in path.parts:
+                assert str(path.relative_to(ROOT)) in names
+
+
+def test_no_file_names_a_registry_host_or_a_machine() -> None:
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    stray = re.compile(r"--(?:extra-)?index-url|files\.pythonhosted|(?<![\w/])/(?:work|root|farm)/")
+    found = [
+        name
+        for name in tracked
+        if name != "tests/test_layout.py" and stray.search((ROOT / name).read_text(encoding="utf-8", errors="replace"))
+    ]
+    assert found == []
+
+
+def test_tests_have_no_packages_and_unique_names() -> None:
+    files = [path for path in (ROOT / "tests").rglob("*.py") if "__pycache__" not in path.parts]
+    assert not [path for path in files if path.name == "__init__.py"]
+    names = [path.name for path in files if path.name.startswith("test_")]
+    assert len(names) == len(set(names))
