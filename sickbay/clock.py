@@ -26,7 +26,6 @@ class Stamp(NamedTuple):
     ms: int = 0
 
 
-LEAP_YEAR_MS = int(datetime(2000, 1, 1, tzinfo=UTC).timestamp() * 1000)
 NO_STAMP = Stamp()
 
 

@@ -20,6 +20,7 @@ class Reading(NamedTuple):
     stamp: Stamp = NO_STAMP
     boot_s: float | None = None
     host: str = ""
+    until: Stamp = NO_STAMP  # of the last one folded in
 
 
 class Line(NamedTuple):
@@ -61,8 +62,8 @@ class Document(Protocol):
         """0 to 1 for the first 64 KiB of an input called `name`. Content decides; a name alone gives at most 0.3."""
         ...
 
-    def read(self, chunks: Iterable[bytes], tally: "Tally") -> Iterator[Reading]:
-        """All readings. Bad parts are counted in the tally and skipped; nothing raises."""
+    def read(self, chunks: Iterable[bytes], tally: "Tally", name: str = "") -> Iterator[Reading]:
+        """All readings of an input called `name`. Bad parts are counted in the tally and skipped; nothing raises."""
         ...
 
 

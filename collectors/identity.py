@@ -1,0 +1,175 @@
+"""Who is who: which host an input speaks of, and one name for each device whatever its sources call it.
+
+All inputs are read for identities before anything is named. An unknown host is never shared by two inputs, and an
+address is never invented: a device keeps the name that its source gave where nothing joins it to another.
+"""
+
+import hashlib
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from collectors.formats.reading import Reading
+from collectors.gather import Gathered
+from sickbay.components import UNKNOWN, Kind, Name, host_of, kind_of, part, placed
+from sickbay.messages import Edge, Event, Identity, Placement, Progress, Step
+from sickbay.schema import Samples
+
+MAX_CARDS = 4096  # identities of one host that are joined: no host has more
+MAX_STAND_IN = 100  # characters of a path that may stand in for a host
+_BESIDE = r"[^\W_]"  # a letter or digit next to it: part of a longer word, not the host's name
+
+
+def hosts_told(inputs: Iterable[Gathered]) -> set[str]:
+    """All hosts that some input names by itself."""
+    return {host for found in inputs for reading in found.readings for host in _hosts_of(reading) if host != UNKNOWN}
+
+
+def _hosts_of(reading: Reading) -> Iterable[str]:
+    if reading.host:
+        yield part(reading.host)
+    record = reading.record
+    if isinstance(record, Identity):
+        yield record.host
+    elif isinstance(record, Placement):
+        yield from (*record.hosts, *(rank.host for rank in record.ranks))
+    elif isinstance(record, Edge):
+        yield from (host for end in (record.child, record.parent) if (host := _host(end)))
+    elif isinstance(record, Event) and (host := _host(record.component)):
+        yield host
+    elif isinstance(record, Samples):
+        yield from {host for component in set(record.component) if (host := _host(component))}
+
+
+def _host(component: Name) -> str:
+    try:
+        return host_of(component) or "" if kind_of(component) is not Kind.SWITCH else ""
+    except ValueError:
+        return ""
+
+
+def host_of_path(path: str, known: set[str]) -> str | None:
+    """The known host that a file or folder name names, the innermost first, the longest name first."""
+    for piece in reversed(re.split(r"[/!]+", path)):
+        fits = [host for host in known if host in piece and re.search(_delimited(host), piece)]
+        if fits:
+            return max(fits, key=lambda host: (len(host), host))
+    return None
+
+
+def _delimited(host: str) -> str:
+    return rf"(?<!{_BESIDE}){re.escape(host)}(?!{_BESIDE})"
+
+
+def host_for(found: Gathered, known: set[str], given: str | None) -> str:
+    """Whom the lines of an input speak of where they do not say: `--host`, else the path, else `~` + the path."""
+    return part(given) if given else host_of_path(found.path, known) or stand_in(found.path)
+
+
+def stand_in(path: str) -> str:
+    """The stand-in for an unknown host or job: `~` + the path, in one piece and short enough for a name."""
+    text = part(path).replace("/", "_")
+    if len(text) > MAX_STAND_IN:
+        text = hashlib.sha256(path.encode(errors="replace")).hexdigest()[:8] + "_" + text[-MAX_STAND_IN:]
+    return f"~{text}"
+
+
+class Names:
+    """One name for each component. Made from all inputs' identities; `canonical` is then a pure look-up."""
+
+    def __init__(self, identities: Iterable[Identity]) -> None:
+        cards = [row for row in identities if row.kind == Kind.ACCELERATOR]
+        self._stable: dict[tuple[str, str], str] = {}  # (host, any token) -> the most stable token
+        self._home: defaultdict[str, set[str]] = defaultdict(set)  # uuid or serial -> hosts
+        self._told: dict[Name, Identity] = {}
+        for host, group in _by_host(cards).items():
+            for card in _joined(group):
+                self._learn(host, card)
+
+    def _learn(self, host: str, card: Identity) -> None:
+        stable = part(card.pci or card.uuid or card.index)
+        if not stable:
+            return
+        self._told[f"{Kind.ACCELERATOR}:{host}/{stable}"] = card
+        for token in _tokens(card):
+            known = self._stable.setdefault((host, token), stable)
+            if known != stable:
+                self._stable[host, token] = token  # two cards claim it: it names neither
+        for token in (card.uuid, card.serial):
+            if token:
+                self._home[part(token)].add(host)
+
+    def identity(self, component: Name) -> Identity | None:
+        """What is known of an accelerator by its canonical name."""
+        return self._told.get(component)
+
+    def canonical(self, component: Name, host: str, job: str = UNKNOWN) -> Name:
+        """The component's one name; `host` and `job` stand in where it does not tell its own."""
+        kind, _, rest = component.partition(":")
+        if kind != Kind.ACCELERATOR:
+            return placed(component, host, job)
+        owner, slash, token = rest.partition("/")
+        if owner == UNKNOWN:
+            homes = self._home.get(token, set()) - {UNKNOWN}
+            owner = next(iter(homes)) if len(homes) == 1 else host
+        return f"{kind}:{owner}{slash}{self._stable.get((owner, token), token)}"
+
+
+def _by_host(cards: Iterable[Identity]) -> dict[str, list[Identity]]:
+    grouped: defaultdict[str, list[Identity]] = defaultdict(list)
+    for card in cards:
+        grouped[part(card.host)].append(card)
+    return grouped
+
+
+def _tokens(card: Identity) -> list[str]:
+    return [part(token) for token in (card.index, card.pci, card.uuid, card.name) if token]
+
+
+def _joined(cards: Iterable[Identity]) -> list[Identity]:
+    """The cards of one host, partial rows joined over a name they share; rows that contradict each other stay apart."""
+    whole: list[Identity] = []
+    for card in cards:
+        mates = [one for one in whole if set(_tokens(one)) & set(_tokens(card))]
+        merged: Identity | None = card
+        for mate in mates:
+            merged = merged and _merged(mate, merged)
+        if merged is None:
+            whole.append(card)
+        elif mates != [merged] and len(whole) < MAX_CARDS:
+            whole = [one for one in whole if one not in mates] + [merged]
+    return whole
+
+
+def _merged(old: Identity, new: Identity) -> Identity | None:
+    """Both in one row, None where they contradict each other."""
+    fields: dict[str, str] = {}
+    for field in Identity.__struct_fields__:
+        told = {value for value in (getattr(old, field), getattr(new, field)) if value}
+        if len(told) > 1 and field in ("index", "pci", "uuid"):
+            return None
+        fields[field] = getattr(new, field) or getattr(old, field)
+    return Identity(**fields)
+
+
+def short_names(hosts: Iterable[str]) -> dict[str, str]:
+    """`host.example.com` -> `host` for every full name whose first label is a known host, or unique among the hosts."""
+    known = set(hosts)
+    by_label: defaultdict[str, set[str]] = defaultdict(set)
+    for host in known:
+        if "." in host and not re.fullmatch(r"[\d.]+", host):
+            by_label[host.partition(".")[0]].add(host)
+    return {full: label for label, fulls in by_label.items() if len(fulls) == 1 and label in known for full in fulls}
+
+
+def job_names(inputs: Sequence[Gathered]) -> list[str]:
+    """The job of each input's ranks and steps where it does not tell: the only job known, else `~` + its folder."""
+    told = {
+        reading.record.job
+        for found in inputs
+        for reading in found.readings
+        if isinstance(reading.record, Placement | Progress | Step) and reading.record.job != UNKNOWN
+    }
+    if len(told) == 1:
+        return [next(iter(told))] * len(inputs)
+    return [stand_in(found.path.rpartition("/")[0] or found.path) for found in inputs]

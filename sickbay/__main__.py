@@ -1,0 +1,7 @@
+"""`python -m sickbay`."""
+
+import sys
+
+from sickbay.cli import main
+
+sys.exit(main())

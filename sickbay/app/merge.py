@@ -1,0 +1,150 @@
+"""Joins what inputs say into messages: three looks at what was gathered, none at the files.
+
+Who is who comes first, then when is when, then everything gets its one name and its date.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import tzinfo
+
+from collectors import codes
+from collectors.dating import Dater, daters
+from collectors.formats.reading import Reading
+from collectors.gather import Gathered
+from collectors.identity import Names, host_for, hosts_told, job_names, short_names
+from sickbay.components import UNKNOWN, Name
+from sickbay.messages import Change, Edge, Event, Identity, Placement, Progress, Step, replace
+from sickbay.schema import Samples
+
+
+@dataclass(slots=True)
+class Joined:
+    """All inputs as messages: named, dated, ready for a case."""
+
+    events: list[Event] = field(default_factory=list)
+    identities: list[Identity] = field(default_factory=list)
+    edges: list[Edge] = field(default_factory=list)
+    placements: list[Placement] = field(default_factory=list)
+    progress: list[Progress] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
+    samples: list[Samples] = field(default_factory=list)
+
+
+def merge(inputs: Sequence[Gathered], host: str | None, zone: tzinfo) -> tuple[Names, Joined]:
+    """Names and dates all readings."""
+    known = hosts_told(inputs)
+    short = short_names(known)
+    hosts = [short.get(name := host_for(found, known, host), name) for found in inputs]
+    joiner = _Joiner(short)
+    for found, owner in zip(inputs, hosts, strict=True):
+        joiner.learn(found, owner)
+    joiner.names = Names(joiner.joined.identities)
+    jobs = job_names(inputs)
+    for found, owner, job, dater in zip(inputs, hosts, jobs, daters(inputs, hosts, zone), strict=True):
+        for reading in found.readings:
+            joiner.add(reading, found.path, owner, job, dater)
+    joiner.joined.events = _in_order(codes.in_context(_in_order(joiner.joined.events)))
+    return joiner.names, joiner.joined
+
+
+def _in_order(events: Iterable[Event]) -> list[Event]:
+    return sorted(events, key=lambda e: (e.at_ms is None, e.at_ms or 0, e.path, e.line))
+
+
+class _Joiner:
+    """Fills hosts, jobs and times into records, and sorts them by type."""
+
+    def __init__(self, short: dict[str, str]) -> None:
+        self.joined = Joined()
+        self.names = Names(())
+        self._short = short
+
+    def learn(self, found: Gathered, host: str) -> None:
+        """Remembers the identities of an input before anything is named."""
+        for reading in found.readings:
+            if isinstance(reading.record, Identity):
+                owner = self._host(reading.record.host if reading.record.host != UNKNOWN else reading.host or host)
+                self.joined.identities.append(replace(reading.record, host=owner))
+
+    def _host(self, host: str) -> str:
+        return self._short.get(host, host)
+
+    def _name(self, component: Name, host: str, job: str) -> Name:
+        kind, colon, rest = component.partition(":")
+        owner, slash, tail = rest.partition("/")
+        return self.names.canonical(f"{kind}{colon}{self._short.get(owner, owner)}{slash}{tail}", host, job)
+
+    def add(self, reading: Reading, path: str, host: str, job: str, dater: Dater) -> None:
+        """Takes one reading of the input at `path`, whose lines speak of `host` and `job` where they do not say."""
+        record, host = reading.record, self._host(reading.host) or host
+        at = dater.at_ms(reading.stamp, reading.boot_s)
+        joined = self.joined
+        if isinstance(record, Event):
+            joined.events.append(self._event(record, reading, path, host, job, at, dater))
+        elif isinstance(record, Progress):
+            owner = record.job if record.job != UNKNOWN else job
+            joined.progress.append(
+                replace(
+                    record,
+                    job=owner,
+                    path=path,
+                    line=reading.line,
+                    host=self._host(record.host or reading.host),
+                    at_ms=record.at_ms if record.at_ms is not None else at,
+                )
+            )
+        elif isinstance(record, Step):
+            owner = record.job if record.job != UNKNOWN else job
+            at = record.at_ms if record.at_ms is not None else at
+            joined.steps.append(replace(record, job=owner, path=path, line=reading.line, at_ms=at))
+        elif isinstance(record, Placement):
+            joined.placements.append(self._placement(record, host, job, at))
+        elif isinstance(record, Edge):
+            child, parent = (self._name(end, host, job) for end in (record.child, record.parent))
+            joined.edges.append(replace(record, child=child, parent=parent, source=record.source or path))
+        elif isinstance(record, Samples):
+            joined.samples.append(self._samples(record, host, at))
+        elif isinstance(record, Change):
+            joined.changes.append(replace(record, at_ms=record.at_ms if record.at_ms is not None else at))
+
+    def _event(
+        self, event: Event, reading: Reading, path: str, host: str, job: str, at: int | None, dater: Dater
+    ) -> Event:
+        boot_s = event.at_boot_s if event.at_boot_s is not None else reading.boot_s
+        return replace(  # type: ignore[no-any-return]
+            event,
+            component=self._name(event.component, host, event.job or job),
+            peer=self._name(event.peer, host, job) if event.peer else "",
+            host=event.host or host,
+            at_ms=event.at_ms if event.at_ms is not None else at,
+            until_ms=event.until_ms if event.until_ms is not None else dater.at_ms(reading.until),
+            at_boot_s=boot_s,
+            path=path,
+            line=reading.line,
+        )
+
+    def _placement(self, record: Placement, host: str, job: str, at: int | None) -> Placement:
+        ranks = tuple(
+            type(rank)(
+                rank=rank.rank,
+                host=self._host(rank.host if rank.host != UNKNOWN else host),
+                component=self._name(rank.component, host, job) if rank.component else "",
+                role=rank.role,
+            )
+            for rank in record.ranks
+        )
+        return replace(  # type: ignore[no-any-return]
+            record,
+            job=record.job if record.job != UNKNOWN else job,
+            hosts=tuple(self._host(name if name != UNKNOWN else host) for name in record.hosts),
+            ranks=ranks,
+            from_ms=record.from_ms if record.from_ms is not None else at if record.exclusive else None,
+        )
+
+    def _samples(self, record: Samples, host: str, at: int | None) -> Samples:
+        renamed = {component: self._name(component, host, UNKNOWN) for component in set(record.component)}
+        at_ms = record.at_ms
+        if at is not None and len(at_ms) and not at_ms.any():  # a scrape without times, dated by its input
+            at_ms = at_ms + at
+        return Samples(record.table, [renamed[component] for component in record.component], at_ms, record.values)

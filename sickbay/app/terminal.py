@@ -1,0 +1,92 @@
+"""The answer for people at a terminal: what is wrong, how sure, why, what to do, which lines.
+
+All text of sources is hostile: control and direction characters are shown as such, and nothing is read as markup.
+"""
+
+import re
+import sys
+
+from rich.console import Console
+from rich.text import Text
+
+from sickbay.answer import Answer, EventRow, IncidentRow, InputRow
+from sickbay.app.labels import labels
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+_COLOURS = {"fatal": "bold red", "error": "red", "warning": "yellow", "info": "dim"}
+MAX_LINES = 8  # evidence lines an incident shows; the JSON has all
+
+
+def plain(text: str) -> str:
+    """`text` with control, invisible and direction characters made visible as `\\xNN` or `\\uNNNN`."""
+    return _CONTROL.sub(lambda match: match.group().encode("unicode_escape", "surrogatepass").decode(), text)
+
+
+def print_answer(answer: Answer, lang: str = "en", console: Console | None = None) -> None:
+    """Prints the answer: incidents first, then inputs that need a look. Plain where the output is no terminal."""
+    out = console or Console(file=sys.stdout, highlight=False, soft_wrap=True, emoji=False)
+    words = labels(lang)
+    for incident in answer.incidents:
+        _incident(out, incident, words)
+    if not answer.incidents:
+        out.print(Text(words["no_incident"], style="bold green"))
+        for event in worst(answer.events):
+            out.print(Text(f"  {_when(event.at)}{plain(event.component)}  {event.code or event.kind}  x{event.count}"))
+    _inputs(out, answer, words)
+
+
+def worst(events: tuple[EventRow, ...], count: int = 5) -> list[EventRow]:
+    """The worst few events: what was seen although nothing needs doing."""
+    order = ("fatal", "error", "warning", "info")
+    return sorted(events, key=lambda event: order.index(event.severity))[:count]
+
+
+def _incident(out: Console, incident: IncidentRow, words: dict[str, str]) -> None:
+    sure = f"{words['sure']} {incident.probability:.0%}"
+    head = f"{incident.verdict.upper()}  {plain(incident.component)}  {incident.fault}  {sure}"
+    out.print(Text(head, style=_COLOURS[incident.severity]))
+    out.print(Text(f"  {plain(incident.summary)}"))
+    out.print(Text(f"  {words['do']}: {incident.action}", style="bold"))
+    for number, step in enumerate(incident.plan, 1):
+        approval = f" ({words['approval']})" if step.needs_approval else ""
+        out.print(
+            Text(f"    {number}. {step.do} {plain(step.target)} [{step.when}]{approval} {plain(step.why)}".rstrip())
+        )
+    out.print(Text(f"  {words['onset']}: {incident.onset or words['unknown_time']}"))
+    for title, rows in ((words["because"], incident.evidence), (words["against"], incident.against)):
+        if rows:
+            out.print(Text(f"  {title}:"))
+        for row in rows[:MAX_LINES]:
+            where = f"  ({plain(row.path)}:{row.line})" if row.path else ""
+            out.print(Text(f"    - {plain(row.says)}{where}"))
+        if len(rows) > MAX_LINES:
+            out.print(Text(f"    … {len(rows) - MAX_LINES} {words['more']}", style="dim"))
+    rivals = [f"{plain(suspect.component)} {suspect.probability:.0%}" for suspect in incident.suspects[1:4]]
+    if rivals:
+        out.print(Text(f"  {words['rivals']}: {', '.join(rivals)}"))
+    if incident.test:
+        out.print(Text(f"  {words['test']}: {incident.test}"))
+    out.print()
+
+
+def _inputs(out: Console, answer: Answer, words: dict[str, str]) -> None:
+    understood = [row for row in answer.inputs if _fine(row)]
+    records = sum(row.records for row in answer.inputs)
+    out.print(
+        Text(f"{len(understood)}/{len(answer.inputs)} {words['inputs']}, {records} {words['records']}", style="dim")
+    )
+    for row in answer.inputs:
+        if not _fine(row):
+            unread = f", {row.unparsed} {words['unparsed']}" if row.unparsed else ""
+            note = f": {plain(row.note)}" if row.note else ""
+            out.print(Text(f"  {plain(row.path)}  {row.kind}{unread}{note}", style="yellow"))
+    if answer.omitted.get("events"):
+        out.print(Text(f"  {answer.omitted['events']} {words['omitted']}", style="yellow"))
+
+
+def _fine(row: InputRow) -> bool:
+    return row.kind != "unknown" and not row.unparsed and not row.note
+
+
+def _when(at: str | None) -> str:
+    return f"{at}  " if at else ""

@@ -1,0 +1,65 @@
+"""Identity: one name per device, no host shared by guess, no address invented."""
+
+from collectors.formats.reading import Reading
+from collectors.gather import Gathered
+from collectors.identity import Names, host_for, host_of_path, job_names, short_names
+from sickbay.messages import Identity, Progress
+
+CARD = Identity(host="h17", index="3", pci="0000:cb:00", uuid="GPU-5d0c1a7e-0000-4000-8000-00000000a1b2")
+
+
+def test_all_names_of_a_card_become_its_address() -> None:
+    names = Names([CARD])
+    for token in ("3", "0000:cb:00", CARD.uuid):
+        assert names.canonical(f"accelerator:?/{token}", "h17") == "accelerator:h17/0000:cb:00"
+    assert names.identity("accelerator:h17/0000:cb:00") == CARD
+
+
+def test_partial_identities_join_over_what_they_share() -> None:
+    names = Names([Identity(host="h", index="0", uuid="GPU-a"), Identity(host="h", uuid="GPU-a", pci="0000:3b:00")])
+    assert names.canonical("accelerator:h/0", "h") == "accelerator:h/0000:3b:00"
+
+
+def test_an_unknown_host_is_found_by_a_serial_that_only_one_host_has() -> None:
+    assert Names([CARD]).canonical(f"accelerator:?/{CARD.uuid}", "~x") == "accelerator:h17/0000:cb:00"
+
+
+def test_a_contradiction_joins_nothing() -> None:
+    names = Names([Identity(host="h", index="0", pci="0000:3b:00"), Identity(host="h", index="0", pci="0000:5d:00")])
+    assert names.canonical("accelerator:h/0", "h") == "accelerator:h/0"
+
+
+def test_another_hosts_table_is_never_used() -> None:
+    assert Names([CARD]).canonical("accelerator:?/3", "h18") == "accelerator:h18/3"
+
+
+def test_the_path_names_a_host_only_where_another_input_knows_it() -> None:
+    known = {"gx-r07-n03", "h1", "h17"}
+    assert host_of_path("/logs/gx-r07-n03/dmesg.log", known) == "gx-r07-n03"
+    assert host_of_path("/logs/dmesg_h17.txt", known) == "h17"
+    assert host_of_path("/logs/bundle.tgz!/h17/dmesg", known) == "h17"
+    assert host_of_path("/logs/h171/dmesg", known) is None
+    assert host_of_path("/logs/dmesg", known) is None
+
+
+def test_unknown_hosts_are_not_shared_and_fit_a_name() -> None:
+    one, two = (host_for(Gathered(path), set(), None) for path in ("/a/dmesg", "/b/dmesg"))
+    assert one != two
+    assert one.startswith("~")
+    assert "/" not in one
+    deep = host_for(Gathered("/x" * 400 + "/dmesg"), set(), None)
+    assert len(deep) < 120
+    assert host_for(Gathered("/a/dmesg"), set(), "h9") == "h9"
+
+
+def test_full_and_short_host_names_are_one_only_where_that_is_certain() -> None:
+    assert short_names({"h1.example.com", "h1", "10.0.0.1"}) == {"h1.example.com": "h1"}
+    assert short_names({"h1.a.com", "h1.b.com", "h1"}) == {}
+    assert short_names({"h1.a.com"}) == {}
+
+
+def test_ranks_belong_to_the_only_job_known_else_to_their_folder() -> None:
+    told = Gathered("/x/a.log", readings=[Reading(Progress(rank=0, job="4471"))])
+    silent = Gathered("/y/b.log", readings=[Reading(Progress(rank=1))])
+    assert job_names([told, silent]) == ["4471", "4471"]
+    assert job_names([silent]) == ["~_y"]
