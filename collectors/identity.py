@@ -7,12 +7,12 @@ address is never invented: a device keeps the name that its source gave where no
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from collectors.formats.reading import Reading
 from collectors.gather import Gathered
 from sickbay.components import UNKNOWN, Kind, Name, host_of, kind_of, part, placed
-from sickbay.messages import Edge, Event, Identity, Placement, Progress, Step
+from sickbay.messages import Edge, Event, Identity, Placement
 from sickbay.schema import Samples
 
 MAX_CARDS = 4096  # identities of one host that are joined: no host has more
@@ -160,16 +160,3 @@ def short_names(hosts: Iterable[str]) -> dict[str, str]:
         if "." in host and not re.fullmatch(r"[\d.]+", host):
             by_label[host.partition(".")[0]].add(host)
     return {full: label for label, fulls in by_label.items() if len(fulls) == 1 and label in known for full in fulls}
-
-
-def job_names(inputs: Sequence[Gathered]) -> list[str]:
-    """The job of each input's ranks and steps where it does not tell: the only job known, else `~` + its folder."""
-    told = {
-        reading.record.job
-        for found in inputs
-        for reading in found.readings
-        if isinstance(reading.record, Placement | Progress | Step) and reading.record.job != UNKNOWN
-    }
-    if len(told) == 1:
-        return [next(iter(told))] * len(inputs)
-    return [stand_in(found.path.rpartition("/")[0] or found.path) for found in inputs]

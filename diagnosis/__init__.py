@@ -1,1 +1,1 @@
-"""Claims from numbers and events: detectors, mechanisms, localisation, incidents, explanation."""
+"""Diagnosis: detectors make claims, mechanisms explain them away, what is left is an incident with its reasons."""

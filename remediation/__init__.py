@@ -1,1 +1,1 @@
-"""What to do about an incident: verbs as data and the plan under the headline."""
+"""Remediation: from a verdict to steps that keep blame, availability and the job apart."""

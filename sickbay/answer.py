@@ -119,7 +119,7 @@ class Answer(Row, frozen=True, kw_only=True):
     components: dict[Name, ComponentRow] = {}
     topology: TopologyRow = TopologyRow()
     events: tuple[EventRow, ...] = ()
-    omitted: dict[str, int] = {"events": 0}
+    omitted: dict[str, int] = {}
     incidents: tuple[IncidentRow, ...] = ()
 
     def json(self, *, indent: int = 0) -> bytes:

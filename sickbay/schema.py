@@ -18,13 +18,15 @@ MISSING_COUNTER = -1
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One value of a sample. `peer`: compared between components of the same role. `floor`: lower is worse."""
+    """One value of a sample. `peer`: compared between components of the same role. `low`: lower is worse, so that of
+    two values told at once (lanes of an optic) the lower one stays; else the higher."""
 
     name: str
     type: Type
     unit: str
     meaning: str
     peer: bool = False
+    low: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +51,9 @@ def _no(name: str) -> Column:
     raise KeyError(name)
 
 
-def gauge(name: str, unit: str, meaning: str, *, peer: bool = False) -> Column:
+def gauge(name: str, unit: str, meaning: str, *, peer: bool = False, low: bool = False) -> Column:
     """A column whose value stands for itself."""
-    return Column(name, "gauge", unit, meaning, peer)
+    return Column(name, "gauge", unit, meaning, peer, low)
 
 
 def counter(name: str, unit: str, meaning: str) -> Column:
@@ -101,6 +103,7 @@ ACCELERATOR = Table(
         counter("scale_up_crc_errors_total", "count", "scale-up link CRC errors"),
         counter("scale_up_replays_total", "count", "scale-up link replays"),
         counter("scale_up_recoveries_total", "count", "scale-up link recoveries"),
+        gauge("scale_up_bytes_per_second", "bytes/s", "sent and received over scale-up links, where only that is told"),
     ),
 )
 
@@ -133,8 +136,8 @@ OPTIC = Table(
     "optic",
     "optic",
     (
-        gauge("rx_power_dbm", "dBm", "received power, worst lane"),
-        gauge("tx_power_dbm", "dBm", "transmitted power, worst lane"),
+        gauge("rx_power_dbm", "dBm", "received power, worst lane", low=True),
+        gauge("tx_power_dbm", "dBm", "transmitted power, worst lane", low=True),
         gauge("bias_milliamperes", "mA", "laser bias, highest lane"),
         gauge("temperature_celsius", "degC", "module temperature"),
         gauge("supply_volts", "V", "module supply"),

@@ -46,8 +46,11 @@ class Body(Protocol):
     needs holds, continuation lines included: what the prefilter looks for) and `SAMPLES` (see bodies/__init__.py).
     """
 
-    def read(self, line: Line) -> Iterable[Record]:
-        """Records of this line. An event's `message`, line number, stamp and host are filled in by the caller."""
+    def read(self, line: Line) -> Iterable[Record | tuple[Record, Line]]:
+        """Records of this line, or of an earlier one where a block had to be read first: then with that line.
+
+        An event's `message`, line number, stamp and host are filled in by the caller from the line.
+        """
         ...
 
     def end(self) -> Iterable[tuple[Record, Line]]:

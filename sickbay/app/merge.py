@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from datetime import tzinfo
 
 from collectors import codes
+from collectors.attempts import job_names
 from collectors.dating import Dater, daters
 from collectors.formats.reading import Reading
 from collectors.gather import Gathered
-from collectors.identity import Names, host_for, hosts_told, job_names, short_names
+from collectors.identity import Names, host_for, hosts_told, short_names
 from sickbay.components import UNKNOWN, Name
 from sickbay.messages import Change, Edge, Event, Identity, Placement, Progress, Step, replace
 from sickbay.schema import Samples

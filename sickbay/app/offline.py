@@ -3,18 +3,18 @@
 Exit statuses and the JSON contract are those of `docs/reference.md`.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from pathlib import Path
 
-from diagnosis.engine import diagnose
-
 from collectors.gather import Gathered, gather
 from collectors.identity import Names
 from collectors.inputs import walk
 from diagnosis.case import Case
+from diagnosis.engine import diagnose
+from diagnosis.explain import says
+from remediation.plan import planned
 from sickbay.answer import Answer, ComponentRow, InputRow, TopologyRow, component_row, event_rows, incident_row
 from sickbay.app.merge import Joined, merge
 from sickbay.components import Name
@@ -62,7 +62,7 @@ def judge(inputs: Sequence[Gathered], options: Options) -> Result:
     """From gathered inputs to the answer. Pure."""
     names, joined = merge(inputs, options.host, options.zone)
     case = case_of(joined)
-    incidents = diagnose(case)
+    incidents = planned(diagnose(case, options.lang), case, options.lang)
     answer = _answer(inputs, names, case, incidents, options.lang)
     return Result(answer, case, incidents, status(inputs, incidents))
 
@@ -99,8 +99,6 @@ def case_of(joined: Joined) -> Case:
 
 
 def _answer(inputs: Sequence[Gathered], names: Names, case: Case, incidents: tuple[Incident, ...], lang: str) -> Answer:
-    from diagnosis.explain import says
-
     rows, left_out = event_rows(case.events)
     return Answer(
         inputs=tuple(_input_row(found) for found in inputs),
@@ -127,11 +125,9 @@ def _input_row(found: Gathered) -> InputRow:
 
 
 def _topology_row(case: Case) -> TopologyRow:
-    edges = case.topology.edges
-    links = Counter(edge.relation for edge in edges)
     return TopologyRow(
         components=case.topology.components,
-        links=links["link_end"] + links["attached_to"],
+        links=case.topology.links,
         conflicts=tuple(map(str, case.topology.conflicts[:100])),
     )
 

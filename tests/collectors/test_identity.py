@@ -1,9 +1,8 @@
 """Identity: one name per device, no host shared by guess, no address invented."""
 
-from collectors.formats.reading import Reading
 from collectors.gather import Gathered
-from collectors.identity import Names, host_for, host_of_path, job_names, short_names
-from sickbay.messages import Identity, Progress
+from collectors.identity import Names, host_for, host_of_path, short_names
+from sickbay.messages import Identity
 
 CARD = Identity(host="h17", index="3", pci="0000:cb:00", uuid="GPU-5d0c1a7e-0000-4000-8000-00000000a1b2")
 
@@ -56,10 +55,3 @@ def test_full_and_short_host_names_are_one_only_where_that_is_certain() -> None:
     assert short_names({"h1.example.com", "h1", "10.0.0.1"}) == {"h1.example.com": "h1"}
     assert short_names({"h1.a.com", "h1.b.com", "h1"}) == {}
     assert short_names({"h1.a.com"}) == {}
-
-
-def test_ranks_belong_to_the_only_job_known_else_to_their_folder() -> None:
-    told = Gathered("/x/a.log", readings=[Reading(Progress(rank=0, job="4471"))])
-    silent = Gathered("/y/b.log", readings=[Reading(Progress(rank=1))])
-    assert job_names([told, silent]) == ["4471", "4471"]
-    assert job_names([silent]) == ["~_y"]

@@ -1,0 +1,374 @@
+"""Lines of the collective libraries that keep NCCL's text (RCCL, MCCL, forks), and device errors as ranks print them.
+
+Shapes and completion codes: NCCL src/transport/net_ib, src/misc/ibvwrap.cc; rdma-core verbs.h. Hints that follow an
+error are guesses of the library and never evidence.
+"""
+
+import ipaddress
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from collectors.formats.bodies import Sample
+from collectors.formats.events import LINE_LIMIT, event, rank_name
+from collectors.formats.rank_prefix import origin
+from collectors.formats.reading import Line, Record
+from sickbay.components import UNKNOWN, Kind, name, path
+from sickbay.messages import Blame, Event, Placement, RankPlace, Severity
+
+_MAX_RANKS = 65_536  # places remembered until the end of the input
+
+_HEAD = re.compile(
+    r"(?<![\w.-])(?P<host>[\w.-]{1,253}):\d{1,10}:\d{1,10} \[(?P<device>-?\d{1,4})\] (?:\S{1,200} )?"
+    r"(?P<library>[A-Z]{1,8}CCL) (?P<level>[A-Z]{4,6}) (?P<text>.*)"
+)
+_BKCL = re.compile(
+    r"\[(?:\d\d:\d\d:\d\d\]\[(?P<host>[\w.-]{1,253})\]\[\d{1,10}\]\[)?ERR\]\[BKCL\]\[[^\]]{1,200}\] (?P<text>.+)"
+)
+_COMPLETION = re.compile(
+    r"Got completion (?:from peer (?P<peer>[^\s<]{1,80})(?:<\d{1,6}>)? )?with "
+    r"(?:status=|error )(?:[A-Z][A-Z_]{2,40}\((?P<named>\d{1,3})\)|(?P<bare>\d{1,3}))(?P<tail>.*)"
+)
+_VENDOR = re.compile(r"vendor[_ ]err[= ](\d{1,6})")
+_LOCAL = re.compile(r"localGids? ?([0-9A-Fa-f:.]{2,45})")
+_REMOTE = re.compile(r"remoteGids? ?([0-9A-Fa-f:.]{2,45})")  # no blank after the word in current releases
+_HCA = re.compile(r"\bhca ([\w.-]{1,64})")
+_DIRECTION = re.compile(r"\((Send|Recv)\)")
+_ASYNC = re.compile(
+    r"NET/\w{1,12} ?: (?:(?P<device>[\w.-]{1,64}):(?P<port>\d{1,3}) )?Got (?:non-fatal )?async "
+    r"(?P<fatal>fatal )?event ?(?:on [^:]{1,60})?: ?(?P<what>[A-Za-z' ]{3,60})"
+)
+_SPEED = re.compile(
+    r"(?:(?P<device>[A-Za-z][\w.-]{0,63}):(?P<port>\d{1,3}):? )?(?:\w{1,20} ){0,3}speed change detected: "
+    r"(?P<old>\d{1,9}) -> (?P<new>\d{1,9}) ?Mbps"
+)
+_CLOSED = re.compile(r"Connection closed by remote peer (?P<peer>[^\s<]{1,253})(?:<\d{1,6}>)?")
+_SOCKET = re.compile(
+    r"(?:[Cc]onnect to|[Cc]all to \w{2,12} from) (?P<peer>[^\s<]{1,253})<\d{1,6}> (?:failed|returned) ?:? ?"
+    r"(?P<why>Connection reset by peer|Connection refused|Connection timed out|No route to host)"
+)
+_INIT = re.compile(
+    r"comm (?P<comm>0x[0-9a-f]{1,16}) rank (?P<rank>\d{1,7}) n[Rr]anks (?P<of>\d{1,7}) (?:cuda|hip|musa)Dev \d{1,4} "
+    r"(?:nvmlDev \d{1,4} )?busId (?P<bus>[0-9a-f]{4,12})(?: commId (?P<id>0x[0-9a-f]{1,16}))?"
+)
+_DEVICE_ERROR = re.compile(
+    r"(?:CUDA|Cuda|cuda|HIP|hip|MUSA|XPU)(?: driver| runtime)? ?(?:[Ee]rror|failure)(?: \d{1,4})?[:,]? ?'?"
+    r"(?P<what>[^'\"\n]{4,120})"
+)
+_ROCM = re.compile(r"(HW Exception|Memory access fault) by GPU node-(\d{1,4})")
+_MEMORY = re.compile(r"(?:CUDA|HIP|MUSA|NPU|MLU|XPU) out of memory")
+
+
+class _Code(NamedTuple):
+    """A completion code of the verbs interface."""
+
+    name: str
+    kind: str
+    blame: Blame = Blame.EITHER
+
+
+_LOCAL_KIND = "rank.collective_error"
+_COMPLETIONS = {  # rdma-core verbs.h, enum ibv_wc_status; readings of the public NCCL source and issues
+    1: _Code("LOC_LEN_ERR", _LOCAL_KIND, Blame.APPLICATION),
+    2: _Code("LOC_QP_OP_ERR", _LOCAL_KIND, Blame.APPLICATION),
+    4: _Code("LOC_PROT_ERR", _LOCAL_KIND),
+    5: _Code("WR_FLUSH_ERR", "path.flushed"),
+    8: _Code("LOC_ACCESS_ERR", _LOCAL_KIND, Blame.APPLICATION),
+    9: _Code("REM_INV_REQ_ERR", "path.remote_error"),
+    10: _Code("REM_ACCESS_ERR", "path.remote_error"),
+    11: _Code("REM_OP_ERR", "path.remote_error"),
+    12: _Code("RETRY_EXC_ERR", "path.retry_exceeded"),
+    13: _Code("RNR_RETRY_EXC_ERR", "path.receiver_not_ready"),
+    19: _Code("FATAL_ERR", _LOCAL_KIND, Blame.HARDWARE),
+    20: _Code("RESP_TIMEOUT_ERR", "path.remote_error"),
+    21: _Code("GENERAL_ERR", "path.remote_error"),
+}
+_DEVICE_ERRORS = (  # the runtime's own sentence -> whose fault it usually is; in the order they are looked for
+    ("uncorrectable ECC error", Blame.HARDWARE, Severity.ERROR),
+    ("uncorrectable NVLink error", Blame.HARDWARE, Severity.ERROR),
+    ("hardware stack error", Blame.APPLICATION, Severity.WARNING),
+    ("illegal memory access", Blame.APPLICATION, Severity.WARNING),
+    ("illegal instruction", Blame.APPLICATION, Severity.WARNING),
+    ("misaligned address", Blame.APPLICATION, Severity.WARNING),
+    ("device-side assert", Blame.APPLICATION, Severity.WARNING),
+    ("unspecified launch failure", Blame.EITHER, Severity.WARNING),
+    ("launch timed out", Blame.EITHER, Severity.WARNING),
+    ("busy or unavailable", Blame.EITHER, Severity.WARNING),
+    ("device unavailable", Blame.EITHER, Severity.WARNING),
+    ("capable device is detected", Blame.EITHER, Severity.WARNING),
+    ("system not yet initialized", Blame.EITHER, Severity.WARNING),
+    ("unknown error", Blame.EITHER, Severity.WARNING),
+)
+
+LITERALS = (
+    "Got completion",
+    "async event",
+    "async fatal event",
+    "speed change detected",
+    "Connection closed by remote peer",
+    "NCCL WARN",
+    "nranks ",
+    "nRanks ",
+    "][BKCL][",
+    "out of memory",
+    "HW Exception by GPU",
+    "Memory access fault by GPU",
+    "onnect to ",
+    *(text for text, _, _ in _DEVICE_ERRORS),
+)
+
+
+class _Place(NamedTuple):
+    host: str
+    component: str
+    line: Line
+
+
+class Collective:
+    """Body grammar of collective libraries. Keeps where the ranks of the widest communicator sit."""
+
+    def __init__(self) -> None:
+        self._places: dict[int, _Place] = {}
+        self._of = 0
+        self._doubtful = False
+
+    def read(self, line: Line) -> Iterable[Record]:
+        """Events of network paths, ports, NICs and devices that the line tells."""
+        body = line.body[:LINE_LIMIT]
+        start, head = origin(body), _HEAD.search(body)
+        if head and "HINT" in head["text"]:
+            return
+        host, text = (head["host"], head["text"]) if head else (start.host, body)
+        if "omm 0x" in text and (match := _INIT.search(text)):
+            self._learn(match, host, start.rank, line)
+            return
+        facts = {"device": head["device"]} if head else {}
+        yield from _events(text, host, start.rank, facts)
+
+    def end(self) -> Iterable[tuple[Record, Line]]:
+        """The places of the widest communicator's ranks, if nothing contradicts that it is the whole job."""
+        if not self._places or self._doubtful or len(self._places) > self._of:
+            return
+        ranks = tuple(
+            RankPlace(rank=rank, host=place.host, component=place.component)
+            for rank, place in sorted(self._places.items())
+        )
+        yield Placement(job=UNKNOWN, ranks=ranks), next(iter(self._places.values())).line
+
+    def _learn(self, match: re.Match[str], host: str, told: int, line: Line) -> None:
+        """Ranks of a communicator are those of the job only in the communicator that spans it."""
+        of, rank = int(match["of"]), int(match["rank"])
+        if not host or of < self._of or rank >= of:
+            return
+        if of > self._of:
+            self._of, self._places, self._doubtful = of, {}, False
+        place = _Place(host, name(Kind.ACCELERATOR, host, _pci(match["bus"])), line)
+        known = self._places.get(rank)
+        self._doubtful |= (known is not None and known[:2] != place[:2]) or told not in (-1, rank)
+        if len(self._places) < _MAX_RANKS:
+            self._places.setdefault(rank, place)
+
+
+def _pci(bus: str) -> str:
+    """`1b000` is domain, bus, device, function in one hexadecimal number (NCCL's busIdToInt64)."""
+    number = int(bus, 16)
+    return f"{number >> 20:04x}:{number >> 12 & 0xFF:02x}:{number >> 4 & 0xFF:02x}"
+
+
+def _events(text: str, host: str, rank: int, facts: dict[str, str]) -> Iterator[Event]:
+    """The event that the text tells; at most one."""
+    for reader in (_completion, _async_event, _speed, _socket):
+        if found := reader(text, host, facts):
+            yield found
+            return
+    if found := _device_error(text, host, rank, facts):
+        yield found
+    elif match := _BKCL.search(text):
+        yield event("rank.collective_error", rank_name(rank), facts, code=match["text"][:60], host=match["host"] or "")
+
+
+def _completion(text: str, host: str, facts: dict[str, str]) -> Event | None:
+    """A work request that failed. `opcode` and `len` of such a completion are garbage and are not read."""
+    match = _COMPLETION.search(text)
+    if not match:
+        return None
+    number, tail = int(match["named"] or match["bare"]), match["tail"]
+    code = _COMPLETIONS.get(number, _Code("?", _LOCAL_KIND))
+    local, remote, peer = _address(_LOCAL.search(tail)), _address(_REMOTE.search(tail)), _plain(match["peer"] or "")
+    facts = facts | {
+        "status": str(number),
+        "local_address": local,
+        "remote_address": remote,
+        "peer_address": peer,
+        "hca": _first(_HCA, tail),
+        "vendor_error": _first(_VENDOR, tail),
+        "direction": _first(_DIRECTION, tail).lower(),
+    }
+    ends = (local, remote) if local and remote else (host or local or UNKNOWN, remote or peer or UNKNOWN)
+    where = rank_name(-1) if code.kind == _LOCAL_KIND else path(*ends)
+    return event(code.kind, where, facts, code=f"status {number} {code.name}", blame=code.blame, host=host)
+
+
+def _async_event(text: str, host: str, facts: dict[str, str]) -> Event | None:
+    match = _ASYNC.search(text)
+    if not match:
+        return None
+    what, device = match["what"].strip(), match["device"] or UNKNOWN
+    port = name(Kind.PORT, host or UNKNOWN, device, match["port"] or UNKNOWN)
+    kinds = {"port error": "port.down", "port active": "port.up", "GID table change": "port.config_notice"}
+    for words, kind in kinds.items():
+        if what.startswith(words):
+            return event(kind, port, facts, code=what, host=host)
+    if match["fatal"] and "catastrophic" in what:
+        return event("nic.health", name(Kind.NIC, host or UNKNOWN, device), facts, code=what, host=host)
+    return None
+
+
+def _speed(text: str, host: str, facts: dict[str, str]) -> Event | None:
+    match = _SPEED.search(text)
+    if not match or match["old"] == match["new"]:
+        return None
+    kind = "port.speed_reduced" if int(match["new"]) < int(match["old"]) else "port.config_notice"
+    port = name(Kind.PORT, host or UNKNOWN, match["device"] or UNKNOWN, match["port"] or UNKNOWN)
+    facts = facts | {"old_mbps": match["old"], "new_mbps": match["new"]}
+    return event(kind, port, facts, code="speed change", host=host)
+
+
+def _socket(text: str, host: str, facts: dict[str, str]) -> Event | None:
+    """A peer that closed is a symptom here: the cause is at the peer."""
+    match = _CLOSED.search(text) or _SOCKET.search(text)
+    if not match:
+        return None
+    why = match.groupdict().get("why") or "closed by peer"
+    kind = "path.peer_closed" if why in ("closed by peer", "Connection reset by peer") else "path.not_connected"
+    peer = _plain(match["peer"])
+    return event(kind, path(host or UNKNOWN, peer), facts | {"peer_address": peer}, code=why, host=host)
+
+
+def _device_error(text: str, host: str, rank: int, facts: dict[str, str]) -> Event | None:
+    if _MEMORY.search(text):
+        facts = facts | {"rank": str(rank) if rank >= 0 else ""}
+        return event("job.out_of_memory", name(Kind.JOB, UNKNOWN), facts, code="device memory", host=host)
+    if match := _ROCM.search(text):
+        blame = Blame.EITHER if match[1].startswith("HW") else Blame.APPLICATION
+        facts = facts | {"runtime_node": match[2]}  # topology node, not the device index
+        what = match[1]
+        return event("rank.device_error", rank_name(rank), facts, code=what, blame=blame, host=host)
+    match = _DEVICE_ERROR.search(text)
+    for words, blame, severity in _DEVICE_ERRORS if match else ():
+        if match and words in match["what"]:
+            told = {"code": words, "blame": blame, "severity": severity, "host": host}
+            return event("rank.device_error", rank_name(rank), facts, **told)
+    return None
+
+
+def _first(pattern: re.Pattern[str], text: str) -> str:
+    match = pattern.search(text)
+    return match[1] if match else ""
+
+
+def _address(match: re.Match[str] | None) -> str:
+    return _plain(match[1]) if match else ""
+
+
+def _plain(text: str) -> str:
+    """An IPv4-mapped address as IPv4; the unspecified address is none; anything else as the source spells it."""
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return text
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return "" if address.is_unspecified else str(mapped or address)
+
+
+GRAMMAR = Collective
+
+SAMPLES = (
+    Sample(
+        "gx-r04-n11:2204:2391 [2] ib_plugin.c:1615 NCCL WARN NET/IB : Got completion from peer 203.0.113.44<51022> "
+        "with status=12 opcode=129 len=65536 vendor err 129 (Send) "
+        "localGid ::ffff:192.0.2.14 remoteGids::ffff:192.0.2.71",
+        (
+            {
+                "type": "event",
+                "component": "path:192.0.2.14~192.0.2.71",
+                "kind": "path.retry_exceeded",
+                "severity": "error",
+                "host": "gx-r04-n11",
+                "code": "status 12 RETRY_EXC_ERR",
+            },
+        ),
+    ),
+    Sample(
+        "gx-r04-n11:2204:2391 [2] NCCL WARN NET/IB: Got completion from peer 203.0.113.44<51022> with "
+        "status=IBV_WC_WR_FLUSH_ERR(5) opcode=IBV_WC_RDMA_WRITE(32711) vendor_err=249 localGid fe80::9 "
+        "remoteGidsfe80::2b hca mlx5_6",
+        ({"type": "event", "component": "path:fe80::2b~fe80::9", "kind": "path.flushed", "severity": "info"},),
+    ),
+    Sample(
+        "trn-0118:20311:20544 [3] /build/rccl/src/transport/net_ib.cc:1190 NCCL WARN NET/IB : Got completion from peer "
+        "10.9.8.7 with status=11",
+        ({"type": "event", "component": "path:10.9.8.7~trn-0118", "kind": "path.remote_error"},),
+    ),
+    Sample(
+        "gx-r04-n12:2204:2391 [2] NCCL WARN NET/IB : Got completion with error 13, opcode 0, len 0, vendor err 135",
+        ({"type": "event", "component": "path:gx-r04-n12~?", "kind": "path.receiver_not_ready"},),
+    ),
+    Sample(
+        "gx-r04-n12:2204:2391 [2] NCCL WARN NET/IB : mlx5_2:1 Got non-fatal async event: port error(10)",
+        ({"type": "event", "component": "port:gx-r04-n12/mlx5_2/1", "kind": "port.down", "host": "gx-r04-n12"},),
+    ),
+    Sample(
+        "gx-r04-n12:2204:2391 [2] NCCL WARN NET/IB : mlx5_2:1 Got async fatal event: local catastrophic error",
+        ({"type": "event", "component": "nic:gx-r04-n12/mlx5_2", "kind": "nic.health", "severity": "fatal"},),
+    ),
+    Sample(
+        "gx-r04-n12:2204:2391 [2] NCCL INFO NET/IB : mlx5_2:1 speed change detected: 400000 -> 100000 Mbps",
+        ({"type": "event", "component": "port:gx-r04-n12/mlx5_2/1", "kind": "port.speed_reduced"},),
+    ),
+    Sample(
+        "gx-r04-n12:2204:2391 [2] NCCL WARN socketProgress: Connection closed by remote peer gx-r04-n15<38011>",
+        ({"type": "event", "component": "path:gx-r04-n12~gx-r04-n15", "kind": "path.peer_closed"},),
+    ),
+    Sample("gx-r04-n12:2204:2391 [2] NCCL WARN NET/IB : HINT: status 12 may come from a port error(10)", ()),
+    Sample(
+        "gx-r01-n01:50:90 [0] NCCL INFO ncclCommInitRank comm 0x5581a0 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 1b000 "
+        "commId 0x77 - Init COMPLETE\n"
+        "gx-r01-n02:51:91 [5] NCCL INFO ncclCommInitRank comm 0x5581b0 rank 1 nranks 2 cudaDev 5 nvmlDev 5 busId c4000 "
+        "commId 0x77 - Init COMPLETE",
+        (
+            {
+                "type": "placement",
+                "job": "?",
+                "ranks": (
+                    RankPlace(rank=0, host="gx-r01-n01", component="accelerator:gx-r01-n01/0000:1b:00"),
+                    RankPlace(rank=1, host="gx-r01-n02", component="accelerator:gx-r01-n02/0000:c4:00"),
+                ),
+            },
+        ),
+    ),
+    Sample(
+        "[rank44]: RuntimeError: CUDA error: uncorrectable ECC error encountered",
+        (
+            {
+                "type": "event",
+                "component": "rank:?/44",
+                "kind": "rank.device_error",
+                "severity": "error",
+                "blame": "hardware",
+            },
+        ),
+    ),
+    Sample(
+        "[rank2]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB.",
+        ({"type": "event", "component": "job:?", "kind": "job.out_of_memory", "blame": "application"},),
+    ),
+    Sample(
+        "HW Exception by GPU node-5 (Agent handle: 0x55d0c0ffee00) reason :GPU Hang",
+        ({"type": "event", "component": "rank:?/?", "kind": "rank.device_error"},),
+    ),
+    Sample(
+        "[04:05:06][trn-0233][51877][ERR][BKCL][ring_exec.cpp:412] xpu_wait call failed, expected 0, error code=-17",
+        ({"type": "event", "component": "rank:?/?", "kind": "rank.collective_error", "host": "trn-0233"},),
+    ),
+)

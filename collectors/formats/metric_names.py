@@ -1,0 +1,129 @@
+"""What exporter series (codes/metrics.toml) and files of /sys (codes/sysfs.toml) mean, for every reader of them.
+
+A series name becomes a table's column and a conversion; `series_names` turns its labels into a component.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Literal
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+# Read for what they tell, never stored: whether a scrape succeeded, and which names belong together.
+UP = "up"
+HOST_INFO = "node_uname_info"
+NIC_INFO = "node_ethtool_info"
+
+
+class Metric(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What one series becomes: a row of metrics.toml, where the fields are explained."""
+
+    to: str = ""
+    factor: float = 1.0
+    convert: Literal["", "dbm", "positive", "percent_or_ratio"] = ""
+    values: dict[str, float] = {}
+    least: float | None = None
+    saturates: float | None = None
+    where: dict[str, str] = {}
+    sum_over: tuple[str, ...] = ()
+    code: str = ""
+    code_label: str = ""
+    also: tuple[str, ...] = ()
+
+
+class Source(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An exporter: a section of metrics.toml."""
+
+    source: str
+    table: str
+    metrics: dict[str, Metric]
+    pci: tuple[str, ...] = ()
+    uuid: tuple[str, ...] = ()
+    index: tuple[str, ...] = ()
+    serial: tuple[str, ...] = ()
+    device: tuple[str, ...] = ()
+    model: tuple[str, ...] = ()
+    port: tuple[str, ...] = ()
+    partition: tuple[str, ...] = ()
+    whole: tuple[str, ...] = ()
+    jobs: tuple[str, ...] = ()
+    ports: tuple[int, ...] = ()
+    prefixes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A known series name: its row and its exporter."""
+
+    name: str
+    metric: Metric
+    source: Source
+
+
+@cache
+def sources() -> dict[str, Source]:
+    """All exporters by section name."""
+    return _read("metrics.toml")
+
+
+@cache
+def targets() -> dict[str, Target]:
+    """All known series by name, under every alias and prefix."""
+    return _by_name(sources())
+
+
+@cache
+def files() -> dict[str, Target]:
+    """All known files of /sys, by their path below the device or port."""
+    return _by_name(_read("sysfs.toml"))
+
+
+def _read(name: str) -> dict[str, Source]:
+    text = resources.files("collectors.codes").joinpath(name).read_text(encoding="utf-8")
+    return msgspec.toml.decode(text, type=dict[str, Source])
+
+
+def _by_name(sections: dict[str, Source]) -> dict[str, Target]:
+    return {
+        prefix + name: Target(prefix + name, metric, source)
+        for source in sections.values()
+        for row, metric in source.metrics.items()
+        for name in (row, *metric.also)
+        for prefix in ("", *source.prefixes)
+    }
+
+
+def is_known(name: str) -> bool:
+    """Whether a series of this name tells us anything."""
+    return name in targets() or name in (UP, HOST_INFO, NIC_INFO)
+
+
+def converted(metric: Metric, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The exporter's values in our unit; what is no measurement becomes NaN, never 0."""
+    real = np.where(np.isfinite(values) & ~_blank(values), values, np.nan)
+    if metric.saturates is not None:
+        real[real == metric.saturates] = np.nan
+    if metric.least is not None:
+        real[real < metric.least] = np.nan
+    if metric.values:
+        told = {float(key): value for key, value in metric.values.items()}
+        return np.array([told.get(value, math.nan) for value in real.tolist()])
+    if metric.convert == "positive":
+        return np.where(np.isnan(real), np.nan, (real > 0).astype(np.float64))
+    if metric.convert == "dbm":  # no light at all is minus infinity, which no average survives: missing
+        return 10 * np.log10(np.where(real > 0, real, np.nan))
+    if metric.convert == "percent_or_ratio":  # 1 may be one percent or all of it
+        return np.where(real > 1, real / 100, np.where(real == 1, np.nan, real))
+    return real * metric.factor
+
+
+def _blank(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """DCGM's words for "no value" in its three number types, as they look after a float or JSON conversion."""
+    int32 = (values >= 2147483632) & (values <= 2147483635)
+    float64 = (values >= 140737488355328) & (values <= 140737488355331)
+    return int32 | float64 | (np.abs(values) >= 9.2e18)

@@ -1,0 +1,73 @@
+"""Finds the few lines of a log that a grammar may want, at the speed of a multi-pattern search.
+
+Aho-Corasick over all literals of all grammars on whole blocks (polars); a regular expression where polars is not
+installed (agents). The rest of a log is never split into lines.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+
+from collectors.formats.text import Block
+
+Find = Callable[[bytes], Iterable[int]]  # ascending byte offsets at which one of the literals stands
+
+# Lines to read whatever they hold: parts of a line cut by a container runtime, messages encoded as a list of bytes or
+# with escapes, so that their literals are not visible.
+ENCODED = (" stdout P", " stderr P", '"MESSAGE":[', '"MESSAGE": [', '"MESSAGE" : [', "\\u", "\\/")
+MAX_FOLLOWING = 500  # indented lines after a hit that are read with it
+
+
+def finder(literals: Sequence[str]) -> Find:
+    """A search for any of the literals in valid UTF-8."""
+    try:
+        import polars as pl
+    except ImportError:
+        return _finder_without_polars(literals)
+    patterns = sorted({*literals})
+
+    def find(text: bytes) -> Iterable[int]:
+        hits = pl.Series([text.decode()]).str.find_many(patterns)[0]
+        found: list[int] = hits.to_list()
+        return found
+
+    return find
+
+
+def _finder_without_polars(literals: Sequence[str]) -> Find:
+    pattern = re.compile("|".join(re.escape(literal) for literal in sorted({*literals})).encode())
+    return lambda text: (match.start() for match in pattern.finditer(text))
+
+
+class Wanted:
+    """Walks blocks and yields the lines that hold a literal; while `following` is left true, also those behind them."""
+
+    def __init__(self, find: Find) -> None:
+        self._find = find
+        self.following = False  # set by the consumer: the next line is to be offered although it holds nothing
+
+    def lines(self, block: Block) -> Iterator[tuple[int, str, bool]]:
+        """Number, text and whether the line holds a literal (else it is only offered)."""
+        text, number, at = block.text, block.first, 0
+        for hit in chain(self._find(text), (len(text),)):
+            if hit < at:
+                continue
+            while self.following and at < len(text):
+                end = _line_end(text, at)
+                if hit < end:
+                    break
+                yield number, text[at:end].decode(), False
+                at, number = end + 1, number + 1
+            if hit >= len(text):
+                break
+            start = max(at, text.rfind(b"\n", at, hit) + 1)
+            number += text.count(b"\n", at, start)
+            end = _line_end(text, hit)
+            self.following = True
+            yield number, text[start:end].decode(), True
+            at, number = end + 1, number + 1
+
+
+def _line_end(text: bytes, at: int) -> int:
+    end = text.find(b"\n", at)
+    return len(text) if end < 0 else end

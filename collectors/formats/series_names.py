@@ -1,0 +1,153 @@
+"""Which component a series speaks of: labels in, names out, with what one input teaches about its own names."""
+
+import re
+from dataclasses import dataclass, field
+from functools import cache
+
+from collectors.formats.metric_names import Source, Target, sources
+from sickbay import components
+from sickbay.components import UNKNOWN, Kind, Name
+from sickbay.messages import Identity
+
+# Labels that tell the host, best first; `instance` (host:port) only where none of them is there.
+HOST_LABELS = ("Hostname", "hostname", "nodename", "node", "node_name", "kubernetes_node", "host")
+MAX_IDENTITIES = 200_000  # what one input may make us remember
+# Interfaces that carry no fabric traffic: a container's end that goes down is no fault.
+_VIRTUAL = re.compile(r"lo$|veth|cali|docker|br-|virbr|tun|tap|cni|flannel|lxc|kube|dummy|ifb|nodelocaldns|vnet|podman")
+_INSTANCE = re.compile(r"(?:https?://)?(\[[0-9A-Fa-f:.]{2,45}\]|[^/:\[\]\s]{1,253})(?::(\d{1,5}))?(?:/|$)")
+_HERE = re.compile(r"localhost$|localhost\.|127\.|::1$|0\.0\.0\.0$")
+
+
+def is_virtual(device: str) -> bool:
+    """Whether an interface belongs to a container, a tunnel or the host itself: no fabric hangs on it."""
+    return bool(_VIRTUAL.match(device))
+
+
+def instance_host(instance: str) -> str:
+    """The host of an `instance` label, "" where there is none or where it only says "here"."""
+    match = _INSTANCE.match(instance)
+    host = match.group(1).strip("[]") if match else ""
+    return "" if _HERE.match(host) else host
+
+
+@dataclass(slots=True)
+class Names:
+    """Names of one input's components. It learns which names belong together as series pass; hold one an input."""
+
+    host_of: dict[str, str] = field(default_factory=dict)  # instance, or its address alone; "" once two hosts share it
+    table_of_target: dict[tuple[str, str], str] = field(default_factory=dict)  # (job, instance) -> table
+    pci_of_uuid: dict[tuple[str, str], str] = field(default_factory=dict)
+    told: set[tuple[str, ...]] = field(default_factory=set)
+
+    def learn(self, target: Target | None, labels: dict[str, str]) -> list[Identity]:
+        """Identities that this series tells and no earlier one did."""
+        instance, host = labels.get("instance", ""), _told_host(labels)
+        for name in (instance, f"/{instance_host(instance)}") if host and instance_host(instance) else ():
+            if len(self.host_of) < MAX_IDENTITIES and self.host_of.setdefault(name, host) != host:
+                self.host_of[name] = ""
+        if target is None:
+            return self._new(self._interface(labels)) if "bus_info" in labels else self._new(_alias(labels))
+        if len(self.table_of_target) < MAX_IDENTITIES:
+            self.table_of_target.setdefault((labels.get("job", ""), instance), target.source.table)
+        return self._new(_alias(labels), self._device(target.source, labels))
+
+    def host(self, labels: dict[str, str]) -> str:
+        """The host of a series, `?` where nothing tells it."""
+        instance = labels.get("instance", "")
+        address = instance_host(instance)
+        learnt = self.host_of.get(instance)
+        if learnt is None:
+            learnt = self.host_of.get(f"/{address}", address)
+        # Two hosts behind one instance: a proxy, whose address is neither's name.
+        return _told_host(labels) or learnt or UNKNOWN
+
+    def component(self, target: Target, labels: dict[str, str]) -> Name | None:
+        """The component a series speaks of, None where its labels do not name one that we follow."""
+        source, host = target.source, self.host(labels)
+        if any(labels.get(key, wanted) != wanted for key, wanted in target.metric.where.items()):
+            return None
+        if source.table == "host":
+            return components.name(Kind.HOST, host)
+        if source.port:
+            parts = [labels.get(label, "") for label in source.port]
+            return components.name(Kind.PORT, host, *parts) if all(parts) and not is_virtual(parts[0]) else None
+        unit = self._unit(source, labels, host)
+        return components.name(Kind(source.table), host, unit) if unit else None
+
+    def is_slice(self, target: Target, labels: dict[str, str]) -> bool:
+        """Whether the series speaks of a part of a device only: its values are not the device's."""
+        marks = (labels.get(label, "") for label in target.source.partition)
+        return any(mark and mark not in target.source.whole for mark in marks)
+
+    def up_column(self, labels: dict[str, str]) -> str | None:
+        """Which column of the host the `up` of this scrape job is; None for exporters that are none of ours."""
+        job, instance = labels.get("job", ""), labels.get("instance", "")
+        table = self.table_of_target.get((job, instance)) or _job_table(job.lower()) or _port_table(instance)
+        return {"": None, "accelerator": "accelerator_source_up"}.get(table, "up")
+
+    def _unit(self, source: Source, labels: dict[str, str], host: str) -> str:
+        """A device's most stable name: PCI address, else UUID, else index, else serial number."""
+        uuid = _first(labels, source.uuid)
+        pci = components.pci_address(_first(labels, source.pci)) or self.pci_of_uuid.get((host, uuid), "")
+        return pci or uuid or _first(labels, source.index) or _first(labels, source.serial)
+
+    def _device(self, source: Source, labels: dict[str, str]) -> Identity | None:
+        if source.table != "accelerator":
+            return None
+        host, uuid = self.host(labels), _first(labels, source.uuid)
+        pci = components.pci_address(_first(labels, source.pci)) or ""
+        if pci and uuid and len(self.pci_of_uuid) < MAX_IDENTITIES:
+            self.pci_of_uuid[host, uuid] = pci
+        index, serial = _first(labels, source.index), _first(labels, source.serial)
+        if sum(map(bool, (pci, uuid, index, serial))) < 2:
+            return None
+        device, model = _first(labels, source.device), _first(labels, source.model)
+        return Identity(host=host, index=index, pci=pci, uuid=uuid, serial=serial, name=device, model=model)
+
+    def _interface(self, labels: dict[str, str]) -> Identity | None:
+        pci = components.pci_address(labels.get("bus_info", ""), function=True)
+        device = labels.get("device", "")
+        return Identity(host=self.host(labels), kind="nic", pci=pci, name=device) if pci and device else None
+
+    def _new(self, *identities: Identity | None) -> list[Identity]:
+        fresh = []
+        for identity in identities:
+            if identity is None or len(self.told) >= MAX_IDENTITIES:
+                continue
+            key = (identity.kind, identity.host, identity.index, identity.pci, identity.uuid, identity.name)
+            if key not in self.told:
+                self.told.add(key)
+                fresh.append(identity)
+        return fresh
+
+
+def _first(labels: dict[str, str], names: tuple[str, ...]) -> str:
+    return next((labels[name][:128] for name in names if labels.get(name)), "")
+
+
+def _told_host(labels: dict[str, str]) -> str:
+    host = _first(labels, HOST_LABELS)
+    return "" if _HERE.match(host) else host
+
+
+def _alias(labels: dict[str, str]) -> Identity | None:
+    """A host and the other name that its scrape job knows it by."""
+    host, other = _told_host(labels), instance_host(labels.get("instance", ""))
+    return Identity(host=host, kind="host", name=other) if host and other and host != other else None
+
+
+@cache
+def _job_words() -> tuple[tuple[str, str], ...]:
+    return tuple((word, source.table) for source in sources().values() for word in source.jobs)
+
+
+def _job_table(job: str) -> str:
+    tables = {"accelerator" if table == "accelerator" else "host" for word, table in _job_words() if word in job}
+    # "gpu-node-exporter" says both: then the port or the series must tell.
+    return tables.pop() if len(tables) == 1 else ""
+
+
+def _port_table(instance: str) -> str:
+    match = _INSTANCE.match(instance)
+    port = int(match.group(2)) if match and match.group(2) else 0
+    return next((source.table for source in sources().values() if port and port in source.ports), "")

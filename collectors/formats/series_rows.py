@@ -1,0 +1,96 @@
+"""Values of one scrape on their way to samples: collected by series name, converted in one go, laid out as rows."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from collectors.formats.metric_names import Metric, Target, converted
+from collectors.formats.reading import Reading, Tally
+from sickbay.clock import Clock, Stamp
+from sickbay.components import Name
+from sickbay.schema import TABLES, Samples
+
+MAX_ROWS = 16_384  # rows of one Samples
+_Cell = dict[str, float]
+
+
+@dataclass(slots=True)
+class _Values:
+    component: list[Name] = field(default_factory=list)
+    at_ms: list[int] = field(default_factory=list)
+    part: list[tuple[str, ...]] = field(default_factory=list)
+    value: list[float] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class SeriesRows:
+    """Collects (series, component, time, value); `flush` turns them into samples. Time 0 = unknown."""
+
+    values: dict[str, tuple[Target, _Values]] = field(default_factory=dict)
+    hosts: dict[tuple[str, int], _Cell] = field(default_factory=dict)  # `up` and its like, already named
+    count: int = 0
+
+    def add(self, target: Target, labels: dict[str, str], component: Name, at_ms: int, value: float) -> None:
+        """Take one value. Series that are parts of one number (`sum_over`) must come before the same flush."""
+        values = self.values.setdefault(target.name, (target, _Values()))[1]
+        values.component.append(component)
+        values.at_ms.append(at_ms)
+        values.part.append(tuple([labels.get(label, "") for label in target.metric.sum_over]))
+        values.value.append(value)
+        self.count += 1
+
+    def add_host(self, host: Name, at_ms: int, column: str, value: float) -> None:
+        """Take one value of a host that is already in our unit; of two the larger stays."""
+        cell = self.hosts.setdefault((host, at_ms), {})
+        cell[column] = max(value, cell.get(column, value))
+        self.count += 1
+
+    def flush(self, tally: Tally) -> Iterator[Reading]:
+        """All rows collected so far, by table and known or unknown time; the collection starts anew."""
+        cells: dict[tuple[str, bool], dict[tuple[Name, int], _Cell]] = {}
+        for target, values in self.values.values():
+            _lay_out(target, values, cells, tally)
+        for (host, at_ms), cell in self.hosts.items():
+            cells.setdefault(("host", at_ms > 0), {}).setdefault((host, at_ms), {}).update(cell)
+        self.values, self.hosts, self.count = {}, {}, 0
+        for (table, _), rows in sorted(cells.items()):
+            items = list(rows.items())
+            for start in range(0, len(items), MAX_ROWS):
+                yield _reading(table, items[start : start + MAX_ROWS])
+
+
+def _lay_out(
+    target: Target, values: _Values, cells: dict[tuple[str, bool], dict[tuple[Name, int], _Cell]], tally: Tally
+) -> None:
+    metric, table = target.metric, target.source.table
+    raw = np.array(values.value)
+    note_saturated(metric, raw, target.name, tally)
+    parts: dict[tuple[Name, int], dict[tuple[str, ...], float]] = {}
+    for component, at_ms, part, value in zip(
+        values.component, values.at_ms, values.part, converted(metric, raw).tolist(), strict=True
+    ):
+        if value == value:  # NaN is not told
+            told = parts.setdefault((component, at_ms), {})
+            told[part] = max(value, told.get(part, value))  # two jobs on a device double its series: one is kept
+    worse = min if metric.to and TABLES[table].column(metric.to).low else max
+    for (component, at_ms), told in parts.items():
+        cell = cells.setdefault((table, at_ms > 0), {}).setdefault((component, at_ms), {})
+        value = sum(told.values()) if metric.sum_over else worse(told.values())
+        cell[metric.to] = worse(value, cell.get(metric.to, value))
+
+
+def note_saturated(
+    metric: Metric, raw: "np.ndarray[tuple[int], np.dtype[np.float64]]", name: str, tally: Tally
+) -> None:
+    """Tell people of a counter that has reached its width: it is blind until somebody clears it."""
+    if metric.saturates is not None and bool(np.any(raw == metric.saturates)):
+        tally.note(f"{name} stands at its maximum ({metric.saturates:.0f}) somewhere: it counts no more until cleared")
+
+
+def _reading(table: str, rows: list[tuple[tuple[Name, int], _Cell]]) -> Reading:
+    at_ms = np.array([at for (_, at), _ in rows], np.int64)
+    columns = [name for name in TABLES[table].names if any(name in cell for _, cell in rows)]
+    values = {name: np.array([cell.get(name, np.nan) for _, cell in rows]) for name in columns}
+    stamp = Stamp(Clock.ABSOLUTE, int(at_ms[-1])) if at_ms[-1] > 0 else Stamp()
+    return Reading(Samples(table, [component for (component, _), _ in rows], at_ms, values), stamp=stamp)

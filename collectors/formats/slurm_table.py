@@ -1,0 +1,274 @@
+"""`squeue`, `sinfo` and `sacct`: aligned columns, `-p`/`-P` pipe tables, and `--json`.
+
+Job names hold blanks, pipes, line ends and any bytes. A row with too many fields is read from its left end up to the
+columns that people write and from its right end back to them; what lies between is theirs. A row is held until the
+next one begins, so that the rest of a name behind a line end is still joined to it.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from collectors.formats import hostlist, slurm_json, stamps
+from collectors.formats.reading import Reading, Tally
+from collectors.formats.slurm_records import (
+    Job,
+    Node,
+    is_job_id,
+    is_step_id,
+    job_readings,
+    job_state,
+    node_readings,
+    node_states,
+)
+from collectors.formats.text import lines
+
+# Headings as the commands print them, by what they hold.
+_COLUMNS = {
+    "JOBID": "job", "JOBIDRAW": "raw", "NAME": "name", "JOBNAME": "name", "STATE": "state", "ST": "state",
+    "EXITCODE": "exit", "EXIT_CODE": "exit", "NODELIST": "nodes", "NODELIST(REASON)": "nodes", "HOSTNAMES": "nodes",
+    "START": "start", "START_TIME": "start", "END": "end", "END_TIME": "end", "USER": "user", "RESTARTS": "restarts",
+    "RESTART_COUNT": "restarts", "FAILEDNODE": "failed", "REASON": "reason", "TIMESTAMP": "at", "COMMENT": "comment",
+    "ADMINCOMMENT": "admin_comment", "SYSTEMCOMMENT": "system_comment", "WORKDIR": "directory", "WORK_DIR": "directory",
+    "SUBMITLINE": "command", "COMMAND": "command", "WCKEY": "wckey", "EXTRA": "extra",
+}  # fmt: skip
+_FREE = frozenset(
+    {"name", "reason", "comment", "admin_comment", "system_comment", "directory", "command", "wckey", "extra"}
+)
+_HEADING = re.compile(r"[A-Za-z][A-Za-z_:/()%]{0,40}")
+_RULE = re.compile(r"-{2,}(?: +-{2,})*")
+_CANCELLED = re.compile(r"CANCELLED by \d{1,10}")
+_PENDING = re.compile(r"\s(\([^()]*\))$")  # squeue's last column: why a job waits
+MAX_ROW_LINES = 50  # line ends in one name
+MAX_ROW = 1 << 16
+MAX_SEEN = 200_000  # nodes of one table that are remembered, to tell each once
+
+
+class _Layout(Protocol):
+    def cells(self, row: str) -> list[str] | None:
+        """The cells of a row, None where they cannot be told apart."""
+        ...
+
+
+@dataclass(slots=True)
+class _Table:
+    """One table: what its columns hold, and what was told."""
+
+    columns: list[str]
+    layout: _Layout
+    pipes: bool
+    seen: set[tuple[str, str]] = field(default_factory=set)
+    held: str = ""
+    line: int = 0
+    pieces: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Pipes:
+    columns: list[str]
+    trailing: bool
+
+    def cells(self, row: str) -> list[str] | None:
+        return _aligned(self.split(row), self.columns, "|")
+
+    def split(self, row: str) -> list[str]:
+        return (row.removesuffix("|") if self.trailing else row).split("|")
+
+
+@dataclass(frozen=True, slots=True)
+class _Blanks:
+    columns: list[str]
+
+    def cells(self, row: str) -> list[str] | None:
+        waiting = _PENDING.search(row) if self.columns[-1] == "nodes" else None
+        words = (row[: waiting.start()] if waiting else row).split()
+        return _aligned([*words, *([waiting[1]] if waiting else [])], self.columns, " ")
+
+
+@dataclass(frozen=True, slots=True)
+class _Ruled:
+    """Columns under a line of dashes."""
+
+    columns: list[str]
+    spans: list[tuple[int, int]]
+
+    def cells(self, row: str) -> list[str] | None:
+        if any(end < len(row) and row[end] != " " for _, end in self.spans[:-1]):
+            return None
+        last = len(self.spans) - 1
+        return [row[start : None if place == last else end].strip() for place, (start, end) in enumerate(self.spans)]
+
+
+def confidence(head: bytes, name: str) -> float:
+    """High where the first lines hold the heading of a table that tells jobs or nodes and their state."""
+    text = head.decode("utf-8", "replace")
+    if text.lstrip().startswith("{"):
+        return slurm_json.confidence(text)
+    rows = [row for row in text.replace("\r", "").split("\n") if row.strip()]
+    for place, row in enumerate(rows[:20]):
+        if _table(row) is not None:
+            return 0.95 if place < 3 else 0.7
+    return 0.0
+
+
+def read(chunks: Iterable[bytes], tally: Tally, name: str = "") -> Iterator[Reading]:
+    """Placements and ends of jobs, what the scheduler says against nodes."""
+    stream = iter(chunks)
+    head = next(stream, b"")
+    while head and len(head) < 64 and (more := next(stream, b"")):
+        head += more
+    if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+        yield from slurm_json.read(_chained(head, stream), tally)
+        return
+    table: _Table | None = None
+    for number, row in lines(_chained(head, stream), tally):
+        heading = _table(row)
+        if heading is not None:
+            yield from _close(table, tally)
+            table = heading
+        elif table is not None and _RULE.fullmatch(row.strip()) and not table.pipes:
+            _rule(table, row)
+        elif table is not None and row.strip():
+            yield from _take(table, row, number, tally)
+    yield from _close(table, tally)
+
+
+def _chained(head: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:
+    yield head
+    yield from rest
+
+
+def _table(row: str) -> _Table | None:
+    """The table that a row is the heading of."""
+    if len(row) > 2_000:
+        return None
+    pipes = row.count("|") >= 2
+    headings = row.strip().removesuffix("|").split("|") if pipes else row.split()
+    if len(headings) < 2 or not all(_HEADING.fullmatch(heading) for heading in headings):
+        return None
+    columns = [_COLUMNS.get(heading.partition("%")[0].upper(), heading.upper()) for heading in headings]
+    told = set(columns)
+    jobs = told & {"job", "raw"} and told & {"state", "nodes"}
+    nodes = "nodes" in told and told & {"state", "reason"}
+    if not (jobs or nodes) or len(told) < len(columns) - 1:
+        return None
+    layout: _Layout = _Pipes(columns, row.rstrip().endswith("|")) if pipes else _Blanks(columns)
+    return _Table(columns, layout, pipes)
+
+
+def _rule(table: _Table, row: str) -> None:
+    spans = [(match.start(), match.end()) for match in re.finditer("-+", row)]
+    if len(spans) == len(table.columns):
+        table.layout = _Ruled(table.columns, spans)
+
+
+def _aligned(cells: list[str], columns: list[str], glue: str) -> list[str] | None:
+    """Cells as many as columns, read from both ends where people's own text holds the separator."""
+    extra = len(cells) - len(columns)
+    if extra == 0:
+        return cells
+    free = [place for place, column in enumerate(columns) if column in _FREE]
+    if extra < 0 or not free:
+        return None
+    first, last = free[0], free[-1]
+    between = glue.join(cells[first : last + 1 + extra]) if first == last else ""
+    middle = [between] + [""] * (last - first)
+    return [*cells[:first], *middle, *cells[last + 1 + extra :]]
+
+
+def _take(table: _Table, row: str, number: int, tally: Tally) -> Iterator[Reading]:
+    """Joins the lines of a row of a pipe table; other rows are read as they come."""
+    if not isinstance(table.layout, _Pipes):
+        yield from _row(table, row, number, tally)
+        return
+    if not table.held or _begins(table, row):
+        yield from _close(table, tally)
+        table.held, table.line, table.pieces = row, number, 1
+        return
+    whole = len(table.layout.split(table.held)) >= len(table.columns)
+    if whole and "|" not in row:  # a prompt or a count behind the table
+        tally.unparsed += 1
+    elif table.pieces < MAX_ROW_LINES and len(table.held) + len(row) < MAX_ROW:
+        table.held += f"\n{row}"
+        table.pieces += 1
+    else:
+        tally.unparsed += 1
+
+
+def _begins(table: _Table, row: str) -> bool:
+    """Whether a line begins a row of its own: in a job table with a job id, else with all its fields."""
+    if not isinstance(table.layout, _Pipes):
+        return True
+    cells = table.layout.split(row)
+    if table.columns[0] not in ("job", "raw"):
+        return len(cells) >= len(table.columns)
+    return len(cells) > 1 and (is_job_id(cells[0]) or is_step_id(cells[0]))
+
+
+def _close(table: _Table | None, tally: Tally) -> Iterator[Reading]:
+    if table is not None and table.held:
+        row, table.held = table.held, ""
+        yield from _row(table, row, table.line, tally)
+
+
+def _row(table: _Table, row: str, number: int, tally: Tally) -> Iterator[Reading]:
+    if not table.pipes:
+        row = _CANCELLED.sub("CANCELLED", row)
+    cells = table.layout.cells(row)
+    if cells is None:
+        tally.unparsed += 1
+        return
+    told = {column: cell.strip() for column, cell in zip(table.columns, cells, strict=True)}
+    text = " ".join(row.split())
+    if "job" in told or "raw" in told:
+        yield from _job(told, text, number, tally)
+    else:
+        yield from _nodes(table, told, text, number, tally)
+
+
+def _job(told: dict[str, str], text: str, number: int, tally: Tally) -> Iterator[Reading]:
+    job_id = told.get("raw") or told.get("job", "")
+    state = job_state(told.get("state", ""))
+    if is_step_id(job_id) or is_step_id(told.get("job", "")) or "[" in job_id:
+        return  # a step's end says nothing that its job's does not; a waiting array has no place yet
+    if not is_job_id(job_id) or ("state" in told and not state):
+        tally.unparsed += 1
+        return
+    nodes = told.get("nodes", "")
+    restarts = told.get("restarts", "")
+    job = Job(
+        id=job_id,
+        state=state,
+        attempt=int(restarts) if len(restarts) < 7 and restarts.isascii() and restarts.isdigit() else 0,
+        exit=told.get("exit", ""),
+        nodes="" if nodes.startswith("(") else nodes,
+        failed_node="" if told.get("failed", "").startswith("(") else told.get("failed", ""),
+        start=stamps.iso(told.get("start", "")),
+        end=stamps.iso(told.get("end", "")),
+        name=" ".join(told.get("name", "").split()),
+        user=told.get("user", ""),
+        text=text,
+        line=number,
+    )
+    yield from job_readings(job, tally)
+
+
+def _nodes(table: _Table, told: dict[str, str], text: str, number: int, tally: Tally) -> Iterator[Reading]:
+    reason = "" if told.get("reason", "").lower() in ("none", "") else told["reason"]
+    states = node_states(told["state"]) if "state" in told else _state_of_reason(reason)
+    if not states:
+        tally.unparsed += 1
+        return
+    for host in hostlist.names(told.get("nodes", ""), tally):
+        node = Node(host, states, reason, told.get("user", ""), stamps.iso(told.get("at", "")), text, number)
+        for reading in node_readings(node):
+            key = (host, getattr(reading.record, "kind", ""))
+            if key not in table.seen and len(table.seen) < MAX_SEEN:  # a node stands in every partition it is in
+                table.seen.add(key)
+                yield reading
+
+
+def _state_of_reason(reason: str) -> frozenset[str]:
+    """`sinfo -R` lists what is down, drained or failing without saying which: only Slurm's own word tells."""
+    return frozenset({"NOT_RESPONDING"} if reason.startswith("Not responding") else {"DRAIN"})

@@ -1,0 +1,83 @@
+"""Saved listings of port files under /sys: `grep . /sys/class/infiniband/*/ports/*/counters/*`, `head -n 100 ...`.
+
+A value that is no number ("N/A (no PMA)": the adapter has no such counter) is missing, never 0. Listings carry no
+time: samples have `at_ms` 0.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Iterator
+
+from collectors.formats.metric_names import files
+from collectors.formats.reading import Reading, Tally
+from collectors.formats.series_names import is_virtual
+from collectors.formats.series_rows import SeriesRows
+from collectors.formats.text import lines
+from sickbay import components
+from sickbay.components import UNKNOWN, Kind, Name
+
+MAX_PATH = 2048  # characters of a line that are looked at
+MAX_SEEN = 500_000  # files of one listing
+_HOST = re.compile(r"([A-Za-z0-9][\w.-]{0,252}): +(?=\S*/)")  # pdsh and its like put it before each line
+_PORT = re.compile(r"\S*/?infiniband/([^/:\s]+)/ports/(\d{1,3})/((?:hw_)?counters/[^:/]{1,64}|[a-z_]{1,32})$")
+_NET = re.compile(r"\S*/?net/([^/:\s]+)/(statistics/[a-z_]{1,64}|[a-z_]{1,32})$")
+_HEADER = re.compile(r"==> (.+) <==$")
+_NUMBER = re.compile(r"(-?\d{1,20}(?:\.\d{1,6})?)(?:$|:? )")
+_WORDS = {"up": 1.0, "down": 0.0, "lowerlayerdown": 0.0, "notpresent": 0.0, "dormant": 0.0, "testing": 0.0}
+
+
+def confidence(head: bytes, name: str) -> float:
+    """How sure it is that this is such a listing: the share of lines that name a port's file."""
+    told = [line.strip() for line in head.decode("utf-8", "replace").split("\n")[:200] if line.strip()]
+    paths = sum(1 for line in told if _split(line) or _HEADER.match(line[:MAX_PATH]))
+    return 0.95 if paths and paths * 3 >= len(told) else 0.0
+
+
+def read(chunks: Iterable[bytes], tally: Tally, name: str = "") -> Iterator[Reading]:
+    """One row per port and listing; a file told twice begins a new listing."""
+    rows, seen, heading = SeriesRows(), set[tuple[Name, str]](), ""
+    for _, line in lines(chunks, tally):
+        if header := _HEADER.match(line[:MAX_PATH]):
+            heading = header.group(1)
+            continue
+        found = _split(f"{heading}:{line.strip()}" if heading and not _split(line) else line)
+        heading = ""
+        if found is None:
+            tally.unparsed += "infiniband/" in line and "/ports/" in line
+            continue
+        port, file, value = found
+        if (port, file) in seen or len(seen) >= MAX_SEEN:
+            yield from rows.flush(tally)
+            seen.clear()
+        seen.add((port, file))
+        target = files().get(file)
+        if target is None:
+            continue
+        number = _number(value)
+        if math.isnan(number):
+            tally.note(f"{port}: {file} says {value[:40]!r}: not measured, which is not 0")
+        rows.add(target, {}, port, 0, number)
+    yield from rows.flush(tally)
+
+
+def _split(line: str) -> tuple[Name, str, str] | None:
+    """Port, file below it, and value of a line `path:value`."""
+    line = line[:MAX_PATH].strip()
+    host = _HOST.match(line)
+    path, colon, value = line[host.end() if host else 0 :].partition(":")
+    if not colon:
+        return None
+    owner = host.group(1) if host else UNKNOWN
+    if port := _PORT.match(path):
+        return components.name(Kind.PORT, owner, port.group(1), port.group(2)), port.group(3), value.strip()
+    if (net := _NET.match(path)) and not is_virtual(net.group(1)):
+        return components.name(Kind.PORT, owner, net.group(1)), net.group(2), value.strip()
+    return None
+
+
+def _number(value: str) -> float:
+    """The number that a file says, first thing in it ("4: ACTIVE", "400 Gb/sec (4X NDR)"); NaN where it says none."""
+    if (word := _WORDS.get(value)) is not None:
+        return word
+    match = _NUMBER.match(value)
+    return float(match.group(1)) if match else math.nan

@@ -1,0 +1,249 @@
+"""Collectives that hang: the time-out (a symptom), the rank that did not come, ranks in different operations.
+
+The fault is one time-out older than the line, and the ranks that print it are the ones that waited.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from statistics import median
+
+from diagnosis.case import Case
+from diagnosis.evidence import FAIR, GOOD, STRONG, bucket_of, identity
+from diagnosis.waiting import MOST_ABSENT, absent_ranks, groups_of, mismatch
+from sickbay.components import UNKNOWN, Kind, Name, name, parts_of
+from sickbay.messages import Action, Cite, Event, Evidence, Placement, Progress, Severity, Step
+
+NAME, VERSION = "collective_stall", "1"
+
+MOST_NAMED = 16  # ranks that a sentence lists
+STALLED_STEPS = 3.0  # no step for three times the median: the job stands (gpu-telemetry reference, 6.4)
+
+
+def claims(case: Case) -> Iterable[Evidence]:
+    """Claims about jobs that hang, and about the ranks that the others wait for."""
+    by_job: dict[str, list[Progress]] = defaultdict(list)
+    for one in case.progress:
+        by_job[one.job].append(one)
+    lines: dict[str, list[Event]] = defaultdict(list)
+    for event in case.events:
+        if event.kind == "rank.collective_timeout":
+            lines[_job(event)].append(event)
+    for job in sorted(by_job.keys() | lines.keys()):
+        yield from _of_job(job, by_job[job], lines[job], case)
+    mismatches = (event for event in case.events if event.kind == "rank.collective_mismatch")
+    yield from _told_mismatch(mismatches)
+    yield from _same_step(case)
+
+
+def _job(event: Event) -> str:
+    return event.job or parts_of(event.component)[0] or UNKNOWN
+
+
+def _of_job(job: str, progress: list[Progress], lines: list[Event], case: Case) -> Iterator[Evidence]:
+    states = groups_of(progress)
+    waited = sorted({rank for state in states for rank in state.waiting})
+    told = [one for one in progress if one.state == "waiting"]
+    if not waited and not lines:
+        return
+    onset = _onset(progress, lines)
+    cited = _cites(told or progress, lines)
+    component = name(Kind.JOB, job)
+    pair = mismatch(progress)
+    absent, circle = absent_ranks(states)
+    if pair or circle:
+        yield _mismatch(component, job, pair, onset, cited)
+    elif 0 < len(absent) <= MOST_ABSENT:
+        for rank, who in absent.items():
+            yield _absent(job, rank, who, onset, progress, len(absent))
+    yield _stall(component, job, waited, states_named(told, lines), onset, cited, bool(absent))
+
+
+def states_named(told: list[Progress], lines: list[Event]) -> dict[str, str]:
+    """What the stalled operation is called, for people."""
+    one = min(told, key=lambda one: (one.seq, one.group, one.rank), default=None)
+    if one:
+        return {"op": one.op or "?", "seq": str(one.seq), "group": one.group_name or one.group or "?"}
+    first = lines[0].attributes if lines else {}
+    return {key: first.get(key, "?") for key in ("op", "seq", "group")}
+
+
+def _onset(progress: list[Progress], lines: list[Event]) -> int | None:
+    times = [one.at_ms - (one.timeout_ms or 0) for one in progress if one.at_ms is not None and one.state == "waiting"]
+    times += [
+        event.at_ms - int(event.attributes["timeout_ms"])
+        for event in lines
+        if event.at_ms is not None and event.attributes.get("timeout_ms", "").isdecimal()
+    ]
+    times = times or [event.at_ms for event in lines if event.at_ms is not None]
+    return min(times, default=None)
+
+
+def _cites(progress: list[Progress], lines: list[Event]) -> tuple[Cite, ...]:
+    places = [*((line.path, line.line) for line in lines), *((one.path, one.line) for one in progress)]
+    seen = dict.fromkeys(place for place in places if place[0])
+    return tuple(Cite(path=path, line=line) for path, line in sorted(seen)[:MOST_NAMED])
+
+
+def _ranks(ranks: Iterable[int]) -> str:
+    known = sorted(ranks)
+    more = f", +{len(known) - MOST_NAMED}" if len(known) > MOST_NAMED else ""
+    return ", ".join(map(str, known[:MOST_NAMED])) + more
+
+
+def _stall(
+    component: Name,
+    job: str,
+    waited: list[int],
+    named: dict[str, str],
+    onset: int | None,
+    cited: tuple[Cite, ...],
+    known: bool,
+) -> Evidence:
+    return Evidence(
+        id=identity(NAME, VERSION, component, "collective_stall", bucket_of(onset, 60_000)),
+        detector=NAME,
+        version=VERSION,
+        component=component,
+        fault="collective_stall",
+        llr=FAIR,
+        onset_from_ms=onset,
+        onset_to_ms=onset,
+        source_group=f"{component}|stall",
+        severity=Severity.ERROR,
+        advice=Action.WATCH,
+        job="" if job == UNKNOWN else job,
+        says="collective_waits" if known else "collective_waits_no_culprit",
+        facts={"ranks": _ranks(waited) or "?"} | named,
+        cites=cited,
+    )
+
+
+def _absent(
+    job: str, rank: int, who: frozenset[int], onset: int | None, progress: list[Progress], others: int
+) -> Evidence:
+    component = name(Kind.RANK, job, str(rank))
+    own = [one for one in progress if one.rank == rank]
+    return Evidence(
+        id=identity(NAME, VERSION, component, "rank_absent", bucket_of(onset, 60_000)),
+        detector=NAME,
+        version=VERSION,
+        component=component,
+        fault="rank_absent",
+        llr=GOOD if own and others == 1 else FAIR,
+        onset_from_ms=onset,
+        onset_to_ms=onset,
+        source_group=f"{component}|absent",
+        severity=Severity.ERROR,
+        advice=Action.RESTART_JOB,
+        job="" if job == UNKNOWN else job,
+        says="rank_not_in" if own else "rank_silent",
+        facts={"rank": str(rank), "ranks": _ranks(who)},
+        cites=_cites(own or [one for one in progress if one.rank in who], [])[:3],
+    )
+
+
+def _mismatch(
+    component: Name, job: str, pair: tuple[Progress, Progress] | None, onset: int | None, cited: tuple[Cite, ...]
+) -> Evidence:
+    facts = {}
+    if pair:
+        first, second = pair
+        facts = {
+            "rank": str(first.rank), "op": f"{first.op} {first.size}".strip(),
+            "other": str(second.rank), "other_op": f"{second.op} {second.size}".strip(), "seq": str(first.seq),
+        }  # fmt: skip
+    return Evidence(
+        id=identity(NAME, VERSION, component, "collective_mismatch", bucket_of(onset, 60_000)),
+        detector=NAME,
+        version=VERSION,
+        component=component,
+        fault="collective_mismatch",
+        llr=STRONG if pair else GOOD,
+        onset_from_ms=onset,
+        onset_to_ms=onset,
+        source_group=f"{component}|mismatch",
+        severity=Severity.ERROR,
+        job="" if job == UNKNOWN else job,
+        says="ranks_differ" if pair else "ranks_wait_in_circle",
+        facts=facts,
+        cites=cited,
+    )
+
+
+def _told_mismatch(events: Iterable[Event]) -> Iterator[Evidence]:
+    by_job: dict[str, list[Event]] = defaultdict(list)
+    for event in events:
+        by_job[_job(event)].append(event)
+    for job in sorted(by_job):
+        first = by_job[job][0]
+        component = name(Kind.JOB, job)
+        yield Evidence(
+            id=identity(NAME, VERSION, component, "collective_mismatch", f"told{bucket_of(first.at_ms)}"),
+            detector=NAME,
+            version=VERSION,
+            component=component,
+            fault="collective_mismatch",
+            llr=STRONG,
+            onset_from_ms=first.at_ms,
+            onset_to_ms=first.at_ms,
+            source_group=f"{component}|mismatch",
+            severity=Severity.ERROR,
+            count=sum(event.count for event in by_job[job]),
+            job="" if job == UNKNOWN else job,
+            says="mismatch_told",
+            facts={"where": first.component},
+            cites=_cites([], by_job[job]),
+        )
+
+
+def _same_step(case: Case) -> Iterator[Evidence]:
+    """Two attempts that stop at the same step on hosts without one in common are the program."""
+    attempts: dict[str, list[Placement]] = defaultdict(list)
+    for placement in case.placements:
+        attempts[placement.job].append(placement)
+    for job in sorted(job for job, tries in attempts.items() if len(tries) > 1):
+        stops = [stop for place in attempts[job] if (stop := _stopped(place, case)) is not None]
+        for (earlier, step), (later, again) in pairwise(stops):
+            if step.step == again.step and not _hosts(earlier) & _hosts(later) and _hosts(earlier) and _hosts(later):
+                yield _stops_again(job, step, again)
+                break
+
+
+def _hosts(place: Placement) -> set[str]:
+    return {*place.hosts, *(rank.host for rank in place.ranks)} - {"", UNKNOWN}
+
+
+def _stopped(place: Placement, case: Case) -> tuple[Placement, Step] | None:
+    """The last step of an attempt that stands still or has failed."""
+    begin = place.from_ms if place.from_ms is not None else -(2**62)
+    end = place.to_ms if place.to_ms is not None else 2**62
+    steps = [s for s in case.steps if s.job == place.job and s.at_ms is not None and begin <= s.at_ms < end]
+    if len(steps) < 2:
+        return None
+    steps.sort(key=lambda step: (step.step, step.at_ms or 0))
+    times = sorted({step.at_ms for step in steps if step.at_ms is not None})
+    usual = median(b - a for a, b in pairwise(times)) if len(times) > 1 else 0
+    until = min(end, case.now_ms if case.now_ms is not None else end)
+    stands = until - times[-1] > STALLED_STEPS * usual
+    return (place, steps[-1]) if stands and place.state != "completed" else None
+
+
+def _stops_again(job: str, step: Step, again: Step) -> Evidence:
+    component = name(Kind.JOB, job)
+    return Evidence(
+        id=identity(NAME, VERSION, component, "job_same_step", f"step{step.step}"),
+        detector=NAME,
+        version=VERSION,
+        component=component,
+        fault="job_same_step",
+        llr=STRONG,
+        onset_from_ms=again.at_ms,
+        onset_to_ms=again.at_ms,
+        source_group=f"{component}|same_step",
+        severity=Severity.ERROR,
+        job=job,
+        says="stops_at_same_step",
+        facts={"step": str(step.step)},
+        cites=tuple(Cite(path=one.path, line=one.line) for one in (step, again) if one.path),
+    )

@@ -1,0 +1,198 @@
+"""Explicit faults: what a device, driver or kernel says of itself in so many words.
+
+One burst (same component, fault and clock, gaps up to 15 s) is one claim, however many lines it took. An application's
+error is a claim about the job. What the collectors' context rules found to be a consequence stays a symptom.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from diagnosis.case import Case
+from diagnosis.evidence import (
+    BOOT,
+    BUCKET_MS,
+    CERTAIN,
+    SINCE_BOOT,
+    WEAK,
+    boot_clock,
+    bucket_of,
+    cites,
+    event_time,
+    explicit_strength,
+    identity,
+    worst,
+)
+from sickbay.components import UNKNOWN, Kind, kind_of, name
+from sickbay.messages import Action, Blame, Event, Evidence, Severity
+from sickbay.vocabulary import event_kinds, faults
+
+NAME, VERSION = "explicit_code", "1"
+
+# Kinds that have a detector of their own, which sees more than one event.
+ELSEWHERE = frozenset(
+    {
+        "port.down", "path.retry_exceeded", "path.not_connected", "path.remote_error", "path.receiver_not_ready",
+        "host.out_of_memory", "job.out_of_memory", "rank.collective_timeout", "rank.collective_mismatch",
+        "job.loss_not_finite", "filesystem.client_evicted", "filesystem.connection_lost", "filesystem.request_slow",
+        "filesystem.server_silent", "filesystem.unmounted", "host.task_stuck", "monitor.clock_off",
+    }
+)  # fmt: skip
+CONSEQUENCE = ("victim_of", "caused_by")  # set by context rules: another event explains this one
+STALE = ("window", "last_value")  # a value that tells that something was, not when
+
+
+def claims(case: Case) -> Iterable[Evidence]:
+    """One claim per burst of explicit events."""
+    for burst in bursts(event for event in case.events if _speaks(event)):
+        yield _claim(case, burst)
+    yield from _repeats(case)
+
+
+def _speaks(event: Event) -> bool:
+    kind = event_kinds().get(event.kind)
+    if kind is None or not kind.fault or event.kind in ELSEWHERE or event.severity is Severity.INFO:
+        return kind is not None and kind.fault == "orderly_shutdown"
+    return "injected" not in event.attributes
+
+
+def bursts(events: Iterable[Event]) -> Iterator[list[Event]]:
+    """Events of one component, fault and clock that follow each other within 15 s; the undated by input."""
+    groups: dict[tuple[str, str, str], list[tuple[int, Event]]] = defaultdict(list)
+    for event in events:
+        at = event_time(event)
+        clock, ms = at if at else (f"none:{event.path}", 0)
+        groups[event.component, fault_of(event), clock].append((ms, event))
+    for key in sorted(groups):
+        yield from _split(sorted(groups[key], key=lambda item: (item[0], item[1].path, item[1].line)))
+
+
+def _split(dated: list[tuple[int, Event]]) -> Iterator[list[Event]]:
+    burst: list[Event] = []
+    last = 0
+    for ms, event in dated:
+        if burst and ms - last > BUCKET_MS:
+            yield burst
+            burst = []
+        burst.append(event)
+        last = max(ms, last) if len(burst) > 1 else ms
+    if burst:
+        yield burst
+
+
+def fault_of(event: Event) -> str:
+    """The fault class that an event speaks for; a code that its table blames on the program is the program's."""
+    kind = event_kinds()[event.kind]
+    if kind.fault and event.blame is Blame.APPLICATION and kind.component is Kind.ACCELERATOR:
+        return "application_error"
+    return kind.fault
+
+
+def job_component(case: Case, event: Event) -> str:
+    """`job:…` of what ran there at the time, else the event's own component."""
+    if event.job and event.job != UNKNOWN:
+        return name(Kind.JOB, event.job)
+    if kind_of(event.component) is Kind.JOB:
+        return event.component
+    place = case.placements.at(event.at_ms).job_of(event.component) if event.at_ms is not None else None
+    return name(Kind.JOB, place.job) if place else event.component
+
+
+def _claim(case: Case, burst: list[Event]) -> Evidence:
+    first, fault = burst[0], fault_of(burst[0])
+    workload = faults()[fault].role == "workload"
+    component = job_component(case, first) if workload else first.component
+    return build(burst, fault, component, detector=NAME, version=VERSION)
+
+
+def build(
+    burst: list[Event],
+    fault: str,
+    component: str,
+    *,
+    detector: str,
+    version: str,
+    says: str = "",
+    llr: float | None = None,
+) -> Evidence:
+    """The claim that a burst of events makes about `component`."""
+    first = burst[0]
+    dated = [event.at_ms for event in burst if event.at_ms is not None]
+    onset = min(dated, default=None)
+    strength = max(explicit_strength(event.severity, event.blame) for event in burst) if llr is None else llr
+    bucket = bucket_of(onset) if onset is not None or first.at_boot_s is None else f"boot{round(first.at_boot_s) // 15}"
+    return Evidence(
+        id=identity(detector, version, component, f"{fault}|{first.component}", bucket),
+        detector=detector,
+        version=version,
+        component=component,
+        fault=fault,
+        llr=min(_lowered(burst, strength), CERTAIN),
+        onset_from_ms=onset,
+        onset_to_ms=onset,
+        end_ms=max((event.until_ms or event.at_ms or 0 for event in burst), default=None) if dated else None,
+        source_group=f"{first.component}|{fault}|{bucket}",
+        severity=_severity(burst),
+        advice=_advice(burst),
+        count=sum(event.count for event in burst),
+        job=first.job,
+        peer=first.peer if first.peer else (first.component if first.component != component else ""),
+        says=says or ("explicit_application" if faults()[fault].role == "workload" else "explicit"),
+        facts=_facts(burst),
+        cites=cites(burst),
+    )
+
+
+def _stale(event: Event) -> bool:
+    return any(word in event.attributes for word in STALE)
+
+
+def _lowered(burst: list[Event], strength: float) -> float:
+    """What only tells that something was once, or that a boot has since cleared, proves little about now."""
+    weak = all(_stale(event) or "cleared_by_boot" in event.attributes for event in burst)
+    consequence = all(any(word in event.attributes for word in CONSEQUENCE) for event in burst)
+    return WEAK if weak or consequence else strength
+
+
+def _severity(burst: list[Event]) -> Severity:
+    if all(_stale(event) or "cleared_by_boot" in event.attributes for event in burst):
+        return Severity.WARNING
+    return worst(event.severity for event in burst)
+
+
+def _advice(burst: list[Event]) -> Action | None:
+    if all(_stale(event) or "cleared_by_boot" in event.attributes for event in burst):
+        return Action.WATCH
+    given = [event.advice for event in burst if event.advice is not None and not _stale(event)]
+    return max(given, key=list(Action).index, default=None)
+
+
+def _facts(burst: list[Event]) -> dict[str, str]:
+    first = burst[0]
+    codes = sorted({event.code for event in burst if event.code})
+    facts = {
+        "code": ", ".join(codes[:5]) or first.kind,
+        "count": str(sum(event.count for event in burst)),
+        "where": first.component,
+        "process": next((event.process for event in burst if event.process), ""),
+    }
+    for word in (*CONSEQUENCE, *STALE, "cleared_by_boot"):
+        if value := first.attributes.get(word):
+            facts[word] = value
+    if first.at_ms is None and (at := event_time(first)) is not None:
+        facts |= {SINCE_BOOT: str(at[1]), BOOT: boot_clock(first)}
+    return facts
+
+
+def _repeats(case: Case) -> Iterator[Evidence]:
+    """The same application code on one device in different jobs is the device, not the programs."""
+    marked = [event for event in case.events if "repeats_across_jobs" in event.attributes]
+    by_component: dict[str, list[Event]] = defaultdict(list)
+    for event in marked:
+        if kind_of(event.component) is Kind.ACCELERATOR:
+            by_component[event.component].append(event)
+    for component in sorted(by_component):
+        events = by_component[component]
+        yield build(
+            events, "accelerator_code_repeats", component,
+            detector=NAME, version=VERSION, says="repeats_across_jobs", llr=CERTAIN,
+        )  # fmt: skip

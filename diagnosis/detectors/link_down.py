@@ -1,0 +1,150 @@
+"""Carriers lost: a port that goes down, one that flaps, and the shared part behind several that go in one moment.
+
+Siblings of a shared part that stay up speak against it. A port that a person closed is no fault.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+from diagnosis.case import Case
+from diagnosis.detectors.explicit_code import build
+from diagnosis.evidence import CERTAIN, FAIR, GOOD, bucket_of, cites, event_time, identity
+from sickbay.components import Kind, Name, host_of, kind_of
+from sickbay.messages import Event, Evidence, Relation, Severity
+from sickbay.topology import View
+
+NAME, VERSION = "link_down", "1"
+
+TOGETHER_MS = 2_000  # nights.md, mechanisms 13 to 15: carriers of one shared part go within 2 s
+FLAP_MS = 600_000  # [house] a second loss within 10 min is a flap
+BACK_MS = 60_000  # [house] a carrier that returns within a minute was a flap
+ADMIN_MS = 5_000  # a port closed by a person, and the carrier that goes with it
+ALL_DOWN, MANY_DOWN = 0.8, 0.5  # [house] shares of a part's hosts that lost their carrier
+PARTS = (Kind.OPTIC, Kind.NIC, Kind.SWITCH, Kind.PDU, Kind.RACK, Kind.CLUSTER)
+FAULT_OF = {Kind.OPTIC: "optic_fault", Kind.NIC: "nic_failed", Kind.SWITCH: "switch_down", Kind.PDU: "power_lost"}
+
+
+def claims(case: Case) -> Iterable[Evidence]:
+    """One claim per port, and one per shared part of ports that went together."""
+    downs = [event for event in case.events if event.kind == "port.down" and not _by_order(event, case)]
+    by_port: dict[Name, list[Event]] = defaultdict(list)
+    for event in downs:
+        by_port[event.component].append(event)
+    for port in sorted(by_port):
+        yield _of_port(by_port[port], case)
+    for together in _at_once(downs):
+        yield from _of_part(together, case)
+
+
+def _by_order(event: Event, case: Case) -> bool:
+    return any(
+        other.kind == "port.admin_down" and other.component == event.component and _near(other, event, ADMIN_MS)
+        for other in case.events
+    )
+
+
+def _near(first: Event, second: Event, within_ms: int) -> bool:
+    a, b = event_time(first), event_time(second)
+    return a is not None and b is not None and a[0] == b[0] and abs(a[1] - b[1]) <= within_ms
+
+
+def _of_port(downs: list[Event], case: Case) -> Evidence:
+    ups = [event for event in case.events if event.kind == "port.up" and event.component == downs[0].component]
+    returned = any(0 <= up.at_ms - down.at_ms <= BACK_MS for up in ups for down in downs if up.at_ms and down.at_ms)
+    again = any(_near(first, second, FLAP_MS) for first, second in pairwise(downs))
+    flaps = returned or again
+    return build(
+        downs, "link_flap" if flaps else "link_down", downs[0].component,
+        detector=NAME, version=VERSION, says="link_flaps" if flaps else "link_lost",
+    )  # fmt: skip
+
+
+def _at_once(downs: list[Event]) -> Iterator[list[Event]]:
+    """Losses on two or more ports within 2 s of the first of them; undated ones prove nothing about that."""
+    dated = sorted((event for event in downs if event.at_ms is not None), key=lambda one: (one.at_ms, one.component))
+    group: list[Event] = []
+    for event in dated:
+        assert event.at_ms is not None
+        if group and event.at_ms - (group[0].at_ms or 0) > TOGETHER_MS:
+            yield from [group] if len({one.component for one in group}) > 1 else []
+            group = []
+        group.append(event)
+    yield from [group] if len({one.component for one in group}) > 1 else []
+
+
+def _of_part(together: list[Event], case: Case) -> Iterator[Evidence]:
+    view = case.topology.at(together[0].at_ms)
+    left = {event.component: event for event in together}
+    while len(left) > 1:
+        part = _best_part(view, sorted(left))
+        if part is None:
+            return
+        under = [port for port in sorted(left) if part in _above(view, port)]
+        yield _claim(view, part, [left.pop(port) for port in under])
+
+
+def _above(view: View, port: Name) -> set[Name]:
+    other = view.other_end(port)
+    return {*view.ancestors(port), *(view.ancestors(other) if other else ())}
+
+
+def _best_part(view: View, ports: list[Name]) -> Name | None:
+    """The part under which most of the ports hang; of several such the one with the fewest healthy siblings."""
+    counts: dict[Name, int] = defaultdict(int)
+    for port in ports:
+        for part in _above(view, port):
+            counts[part] += kind_of(part) in PARTS
+    rank = {
+        part: (_share(view, part, ports) >= MANY_DOWN, count, -PARTS.index(kind_of(part)), part)
+        for part, count in counts.items()
+        if count > 1
+    }
+    return max(rank, key=lambda part: rank[part], default=None)
+
+
+def hosts_of(view: View, ports: Iterable[Name]) -> list[str]:
+    """Hosts at either end of the ports."""
+    ends = [end for port in ports for end in (port, view.other_end(port)) if end]
+    known = {host for end in ends for host in [host_of(end)] if host and not _is_switch(view, end)}
+    return sorted(known)
+
+
+def _is_switch(view: View, port: Name) -> bool:
+    return any(kind_of(part) is Kind.SWITCH for part in view.parents(port, Relation.PART_OF))
+
+
+def _share(view: View, part: Name, ports: Iterable[Name]) -> float:
+    under = view.hosts_under(part)
+    lost = set(hosts_of(view, ports)) & set(under)
+    return len(lost) / len(under) if under else 1.0
+
+
+def _claim(view: View, part: Name, events: list[Event]) -> Evidence:
+    ports = sorted(event.component for event in events)
+    share, hosts = _share(view, part, ports), hosts_of(view, ports)
+    onset = [event.at_ms for event in events if event.at_ms is not None]
+    few = share < MANY_DOWN
+    fault = FAULT_OF.get(kind_of(part), "switch_down")
+    return Evidence(
+        id=identity(NAME, VERSION, part, fault, bucket_of(min(onset))),
+        detector=NAME,
+        version=VERSION,
+        component=part,
+        fault=fault,
+        llr=-GOOD if few else CERTAIN if share >= ALL_DOWN and len(ports) > 1 else FAIR,
+        onset_from_ms=min(onset),
+        onset_to_ms=min(onset),
+        end_ms=max(onset),
+        source_group=f"{part}|carriers|{bucket_of(min(onset))}",
+        severity=Severity.ERROR,
+        count=len(ports),
+        says="siblings_well" if few else "carriers_lost",
+        facts={
+            "count": str(len(ports)),
+            "share": str(round(100 * share)),
+            "hosts": ", ".join(hosts),
+            "ports": ", ".join(ports[:10]),
+        },
+        cites=cites(events),
+    )

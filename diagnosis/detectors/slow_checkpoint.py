@@ -1,0 +1,103 @@
+"""Checkpoints that take much longer than the job's own usual ones.
+
+All ranks alike: storage. The same host last each time: that host's client. Compared with the job's own median only.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from statistics import median
+from typing import NamedTuple
+
+from diagnosis.case import Case
+from diagnosis.evidence import FAIR, GOOD, bucket_of, identity
+from sickbay.components import UNKNOWN, Kind, Name, host_of, name
+from sickbay.messages import Action, Evidence, Severity, Step
+
+NAME, VERSION = "slow_checkpoint", "1"
+
+LONGER = 2.5  # [house] times the job's own median
+LEAST_BEFORE = 3  # checkpoints that make a median
+ONE_LAST = 2.0  # slowest rank over the median rank: one client (nights.md, 23: 1.1 is storage, 3.0 a client)
+REPEATS = 3  # the same host last this often
+
+
+class Write(NamedTuple):
+    """One rank's write of one checkpoint."""
+
+    rank: int | None
+    begin_ms: int
+    took_ms: int
+
+
+def claims(case: Case) -> Iterable[Evidence]:
+    """Claims on storage or on one host's client, per job."""
+    by_job: dict[str, list[Step]] = defaultdict(list)
+    for step in case.steps:
+        if step.at_ms is not None and step.phase in ("checkpoint_begin", "checkpoint_end"):
+            by_job[step.job].append(step)
+    for job in sorted(by_job):
+        yield from _of_job(job, rounds_of(by_job[job], case.now_ms), case)
+
+
+def rounds_of(steps: list[Step], now_ms: int | None) -> list[list[Write]]:
+    """The checkpoints of a job in order, each with the writes of its ranks; one that still runs lasts until now."""
+    open_: dict[int | None, Step] = {}
+    found: dict[int, list[Write]] = defaultdict(list)
+    for step in sorted(steps, key=lambda s: (s.at_ms or 0, s.phase == "checkpoint_begin", s.rank or 0)):
+        if step.phase == "checkpoint_begin":
+            open_[step.rank] = step
+        elif begun := open_.pop(step.rank, None):
+            found[begun.step].append(Write(step.rank, begun.at_ms or 0, (step.at_ms or 0) - (begun.at_ms or 0)))
+    for rank, begun in open_.items():
+        if now_ms is not None and begun.at_ms is not None and now_ms > begun.at_ms:
+            found[begun.step].append(Write(rank, begun.at_ms, now_ms - begun.at_ms))
+    return [found[step] for step in sorted(found)]
+
+
+def _of_job(job: str, rounds: list[list[Write]], case: Case) -> Iterator[Evidence]:
+    if len(rounds) <= LEAST_BEFORE:
+        return
+    lasted = [max(write.took_ms for write in writes) for writes in rounds]
+    usual = median(lasted[:-1])
+    latest = rounds[-1]
+    if usual <= 0 or lasted[-1] < LONGER * usual:
+        return
+    facts = {"seconds": str(lasted[-1] // 1000), "usual": str(round(usual) // 1000)}
+    host = _last_host(job, rounds, case)
+    onset = latest[0].begin_ms + round(usual)
+    if host:
+        yield _claim(name(Kind.FILESYSTEM, host, UNKNOWN), "storage_client", "client_last", GOOD, job, onset, facts)
+    else:
+        yield _claim(name(Kind.STORAGE, UNKNOWN), "storage_stall", "all_write_slowly", FAIR, job, onset, facts)
+
+
+def _last_host(job: str, rounds: list[list[Write]], case: Case) -> str | None:
+    """The host that was clearly last in the latest checkpoints, each time the same."""
+    hosts = set()
+    for writes in rounds[-REPEATS:]:
+        slowest = max(writes, key=lambda write: (write.took_ms, write.rank or 0))
+        middle = median(write.took_ms for write in writes)
+        if len(writes) < 3 or slowest.rank is None or slowest.took_ms < ONE_LAST * middle:
+            return None
+        rank = name(Kind.RANK, job, str(slowest.rank))
+        hosts.add(host_of(case.placements.at(slowest.begin_ms).component_of(rank) or "cluster:") or "")
+    return hosts.pop() or None if len(hosts) == 1 else None
+
+
+def _claim(component: Name, fault: str, says: str, llr: float, job: str, onset: int, facts: dict[str, str]) -> Evidence:
+    return Evidence(
+        id=identity(NAME, VERSION, component, fault, f"{job}|{bucket_of(onset)}"),
+        detector=NAME,
+        version=VERSION,
+        component=component,
+        fault=fault,
+        llr=llr,
+        onset_from_ms=onset,
+        onset_to_ms=onset,
+        source_group=f"{component}|checkpoint",
+        severity=Severity.WARNING,
+        advice=Action.WATCH,
+        job="" if job == UNKNOWN else job,
+        says=says,
+        facts=facts,
+    )

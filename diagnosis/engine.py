@@ -1,0 +1,85 @@
+"""The whole of diagnosis as one function: detect, explain away, judge, explain.
+
+Live, replay, `diagnose` on files and tests call the same two functions.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from diagnosis.case import Case, Detector
+from diagnosis.detectors import CATALOGUE, load
+from diagnosis.evidence import order_key
+from diagnosis.explain import explained
+from diagnosis.incidents import aged, fold, incidents_of
+from diagnosis.localise import localise
+from sickbay.messages import Evidence, Incident, replace
+
+FIRST, LATEST = 3, 10  # claims of one detector about one thing that an open incident remembers
+
+
+def detectors() -> dict[str, Detector]:
+    """All detectors of the catalogue by name."""
+    return {name: load(name) for name in CATALOGUE}
+
+
+def evidence_of(case: Case, using: Mapping[str, Detector] | None = None) -> tuple[Evidence, ...]:
+    """What all detectors claim, each claim once, in an order that depends on the claims alone."""
+    found: dict[str, Evidence] = {}
+    for detector in (using or detectors()).values():
+        for claim in detector(case):
+            found.setdefault(claim.id, claim)
+    return tuple(sorted(found.values(), key=order_key))
+
+
+def diagnose(case: Case, lang: str = "en") -> tuple[Incident, ...]:
+    """The incidents in a case, explained, the earliest first."""
+    return judged(evidence_of(case), case, lang)
+
+
+def judged(evidence: Iterable[Evidence], case: Case, lang: str = "en") -> tuple[Incident, ...]:
+    """The incidents that the evidence makes."""
+    return tuple(explained(incident, lang) for incident in incidents_of(localise(evidence, case), case))
+
+
+def advance(previous: Iterable[Incident], case: Case, lang: str = "en") -> tuple[Incident, ...]:
+    """The incidents after one more look: what is open is judged again together with what is new.
+
+    Evidence of open incidents stays, so that a symptom that comes a time-out later finds its cause.
+    """
+    before = tuple(aged(incident, case.now_ms) for incident in previous)
+    kept = [one for incident in before if incident.state == "open" for one in (*incident.evidence, *incident.against)]
+    together = continued(kept, evidence_of(case), case.window_ms)
+    return fold(before, judged(together, case, lang), case.now_ms)
+
+
+def continued(kept: Iterable[Evidence], fresh: Iterable[Evidence], window_ms: int) -> tuple[Evidence, ...]:
+    """Known and new claims. A claim over windows that goes on keeps its id, however far the horizon has slid."""
+    known = {one.id: one for one in kept}
+    latest: dict[tuple[str, str, str], Evidence] = {}
+    for one in sorted(known.values(), key=order_key):
+        latest[_subject(one)] = one
+    for one in fresh:
+        old = latest.get(_subject(one))
+        if old is not None and old.id != one.id and _goes_on(old, one, window_ms):
+            known[old.id] = replace(one, id=old.id, onset_from_ms=old.onset_from_ms, onset_to_ms=old.onset_to_ms)
+        else:
+            known[one.id] = one
+    return _bounded(known.values())
+
+
+def _subject(one: Evidence) -> tuple[str, str, str]:
+    return (one.detector, one.component, one.fault)
+
+
+def _goes_on(old: Evidence, new: Evidence, window_ms: int) -> bool:
+    if old.window_end_ms is None or new.window_end_ms is None:
+        return False
+    began = new.onset_from_ms if new.onset_from_ms is not None else new.window_end_ms
+    return began <= old.window_end_ms + 2 * window_ms
+
+
+def _bounded(claims: Iterable[Evidence]) -> tuple[Evidence, ...]:
+    """Of a storm of claims about one thing the first and the latest few: an incident must not grow for ever."""
+    groups: dict[tuple[str, str, str], list[Evidence]] = {}
+    for one in sorted(claims, key=order_key):
+        groups.setdefault(_subject(one), []).append(one)
+    return tuple(one for group in groups.values() for one in (*group[:FIRST], *group[FIRST:][-LATEST:]))

@@ -1,0 +1,221 @@
+"""From claims to causes: what explains what, through rows of the mechanism table only.
+
+All claims of all jobs meet here. A primary claim that no row explains is never a symptom, so two faults stay two.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from diagnosis.case import Case
+from diagnosis.claims import Claim, against_of, claims_of
+from diagnosis.evidence import FAIR, strongest
+from diagnosis.mechanisms import Mechanism, rows_between
+from diagnosis.relations import related
+from sickbay.components import Kind, Name, kind_of
+from sickbay.messages import Evidence, Severity, Suspect
+
+MOST_P = 0.98  # [house] nothing is surer before outcomes were labelled
+SLACK_MS = 2_000  # clock error between well-kept sources, beside the sampling
+CERTAIN_EDGES = frozenset({"same", "part_of_host", "attached_to"})  # enough for undated evidence
+RIVAL_SHARE = 0.3  # [house] of the probability, for the other place that the same signs accuse
+_ROLES = {"primary": 2, "workload": 1, "symptom": 0}
+
+
+class Link(NamedTuple):
+    """Claim `cause` explains claim `symptom` (both by index), by a row."""
+
+    worth: float
+    cause: int
+    symptom: int
+    row: Mechanism
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One cause with all that it explains."""
+
+    headline: Claim
+    causes: tuple[Claim, ...]  # all claims about the cause, the headline first
+    symptoms: tuple[Claim, ...]
+    against: tuple[Evidence, ...]
+    suspects: tuple[Suspect, ...]
+    probability: float
+
+
+def localise(evidence: Iterable[Evidence], case: Case) -> tuple[Finding, ...]:
+    """The causes behind the evidence, the earliest first."""
+    together = tuple(evidence)
+    claims = claims_of(together, hosts_with_wrong_clock(case))
+    against = against_of(together)
+    links = _chosen(claims, _links(claims, case))
+    groups: dict[int, list[int]] = defaultdict(list)
+    roots = _roots(claims, links, case)
+    for index in range(len(claims)):
+        groups[roots[index]].append(index)
+    found = [_finding(claims, root, group, links, against, case) for root, group in groups.items()]
+    return tuple(sorted(found, key=lambda finding: finding.headline.key))
+
+
+def hosts_with_wrong_clock(case: Case) -> frozenset[str]:
+    """Hosts whose own clock is known to be off: their order is neither blame nor acquittal."""
+    off = [event for event in case.events if event.kind == "monitor.clock_off"]
+    return frozenset(
+        host for event in off for host in (event.host, event.component.partition(":")[2].split("/")[0]) if host
+    )
+
+
+def in_time(row: Mechanism, cause: Claim, symptom: Claim, slack_ms: int) -> bool | None:
+    """Whether the delay between the onsets is one that the row allows; None where no shared clock tells."""
+    first, second = cause.onset, symptom.onset
+    if not (first and second and cause.ordered and symptom.ordered) or first.clock != second.clock:
+        return None
+    least, greatest = second.from_ms - first.to_ms, second.to_ms - first.from_ms
+    return greatest >= row.least_ms - slack_ms and least <= row.greatest_ms + slack_ms
+
+
+def _links(claims: tuple[Claim, ...], case: Case) -> list[Link]:
+    slack = SLACK_MS + case.sampling_ms
+    by_fault: dict[str, list[int]] = defaultdict(list)
+    for index, claim in enumerate(claims):
+        by_fault[claim.fault].append(index)
+    found = []
+    for cause_fault in sorted(by_fault):
+        for symptom_fault in sorted(by_fault):
+            for row in rows_between(cause_fault, symptom_fault):
+                found += [
+                    Link(row.probability * worth, cause, symptom, row)
+                    for cause in by_fault[cause_fault]
+                    for symptom in by_fault[symptom_fault]
+                    if cause != symptom and (worth := _admits(row, claims[cause], claims[symptom], case, slack))
+                ]
+    return found
+
+
+def _admits(row: Mechanism, cause: Claim, symptom: Claim, case: Case, slack_ms: int) -> float:
+    if cause.consequence:
+        return 0.0
+    timely = in_time(row, cause, symptom, slack_ms)
+    if timely is False or (timely is None and row.edge not in CERTAIN_EDGES and not _may_join(cause, symptom)):
+        return 0.0
+    return related(row.edge, cause, symptom, case)
+
+
+def _may_join(cause: Claim, symptom: Claim) -> bool:
+    """Undated words of one job about one input or one named job may belong together: nothing is ordered by that."""
+    if symptom.role == "primary":
+        return False
+    return bool(cause.paths & symptom.paths or cause.jobs & symptom.jobs) or not (cause.ordered and symptom.ordered)
+
+
+def _chosen(claims: tuple[Claim, ...], links: list[Link]) -> dict[int, Link]:
+    """The best explanation of each explained claim, without circles."""
+    chosen: dict[int, Link] = {}
+    order = sorted(links, key=lambda link: (-link.worth, -claims[link.cause].llr, claims[link.cause].key, link.symptom))
+    for link in order:
+        if link.symptom not in chosen and _top(chosen, link.cause) != link.symptom:
+            chosen[link.symptom] = link
+    return chosen
+
+
+def _top(chosen: dict[int, Link], index: int) -> int:
+    while index in chosen:
+        index = chosen[index].cause
+    return index
+
+
+def _roots(claims: tuple[Claim, ...], links: dict[int, Link], case: Case) -> dict[int, int]:
+    """For each claim the claim that its incident is about; claims about one component are one incident."""
+    tops = {index: _top(links, index) for index in range(len(claims))}
+    merged: dict[int, int] = {}
+    by_component: dict[Name, list[int]] = defaultdict(list)
+    for top in sorted(set(tops.values()), key=lambda top: _gravity(claims[top]), reverse=True):
+        claim = claims[top]
+        group = _unexplained_group(claim)
+        same = next((other for other in by_component[group] if _one_stretch(claims[other], claim)), None)
+        if same is None:
+            by_component[group].append(top)
+        merged[top] = top if same is None else same
+    return {index: merged[top] for index, top in tops.items()}
+
+
+def _unexplained_group(claim: Claim) -> str:
+    """What claims are joined by: the component; symptoms of one job are one question, whoever shows them."""
+    if claim.kind.role == "symptom" and kind_of(claim.component) in (Kind.JOB, Kind.RANK):
+        return claim.component.partition(":")[2].split("/")[0]
+    return claim.component
+
+
+def _one_stretch(first: Claim, second: Claim) -> bool:
+    a, b = first.onset, second.onset
+    if a is None or b is None or a.clock != b.clock:
+        return True
+    return abs(a.from_ms - b.from_ms) <= 7_200_000
+
+
+def _gravity(claim: Claim) -> tuple[int, int, int, float, int, str]:
+    action = strongest([claim.kind.action])
+    rank = list(type(action)).index(action)
+    at = claim.key[0]
+    return (_ROLES[claim.role], list(Severity).index(claim.severity), rank, claim.llr, -at, claim.fault)
+
+
+def _finding(
+    claims: tuple[Claim, ...],
+    root: int,
+    group: list[int],
+    links: dict[int, Link],
+    against: tuple[Evidence, ...],
+    case: Case,
+) -> Finding:
+    head, rival = claims[root], None
+    for index in group:
+        link = links.get(index)
+        if link and link.row.names == "symptom" and link.cause == root:
+            head, rival = claims[index], claims[root].component
+    causes = [head, *(claims[i] for i in group if claims[i] is not head and _is_cause(claims[i], i, root, head, links))]
+    symptoms = tuple(claims[i] for i in group if claims[i] not in causes)
+    probability = _probability(causes, symptoms)
+    rivals = [] if rival in (None, head.component) else [rival]
+    rivals = rivals or _other_ends(head, causes, case)
+    suspects = _suspects(head.component, [name for name in rivals if name], probability)
+    opposed = tuple(one for one in against if _opposes(one, head, suspects))
+    return Finding(head, tuple(causes), symptoms, opposed, suspects, probability)
+
+
+def _opposes(one: Evidence, head: Claim, suspects: tuple[Suspect, ...]) -> bool:
+    """It speaks against a suspect, or it clears a part that the head's component hangs on."""
+    if one.component in {suspect.component for suspect in suspects}:
+        return True
+    return head.component in one.facts.get("ports", "").split(", ")
+
+
+def _is_cause(claim: Claim, index: int, root: int, head: Claim, links: dict[int, Link]) -> bool:
+    return index == root or (claim.component == head.component and index not in links and claim.role != "symptom")
+
+
+def _probability(causes: list[Claim], symptoms: tuple[Claim, ...]) -> float:
+    """Against "something else" with weight 1; that it explains what it should show adds a little, once."""
+    llr = max(claim.llr for claim in causes)
+    others = [claim.llr for claim in causes[:3] if claim.fault != causes[0].fault and claim.llr > 0]
+    shown = FAIR if symptoms and causes[0].role != "symptom" else 0.0
+    llr += min(math.fsum(others) / 2, FAIR) + shown if len(causes) > 1 else shown
+    return round(min(MOST_P, 1.0 / (1.0 + math.exp(-max(-20.0, min(20.0, llr))))), 3)
+
+
+def _other_ends(head: Claim, causes: list[Claim], case: Case) -> list[Name]:
+    if kind_of(head.component) not in (Kind.PORT, Kind.OPTIC) or head.kind.component not in (Kind.PORT, Kind.OPTIC):
+        return []
+    at = head.onset.from_ms if head.onset and head.onset.clock == "utc" else None
+    port = Kind.PORT + ":" + head.component.partition(":")[2]
+    other = case.topology.at(at).other_end(port)
+    return [other] if other else []
+
+
+def _suspects(head: Name, rivals: list[Name], probability: float) -> tuple[Suspect, ...]:
+    share = RIVAL_SHARE if rivals else 0.0
+    first = Suspect(component=head, probability=round(probability * (1 - share), 3))
+    rest = [Suspect(component=name, probability=round(probability * share / len(rivals), 3)) for name in rivals]
+    return (first, *rest)

@@ -1,0 +1,123 @@
+"""Whether two components hang together over an edge of the mechanism table, by topology, placement and their names.
+
+1.0: known. Less: assumed, as no placement or topology is known that could tell. 0.0: not related.
+"""
+
+from diagnosis.case import Case
+from diagnosis.claims import Claim
+from diagnosis.mechanisms import Edge
+from sickbay.components import HOST_SCOPED, JOB_SCOPED, UNKNOWN, Kind, Name, host_of, kind_of, name, parts_of
+
+ASSUMED = 0.6  # [house] worth of an edge that nothing contradicts and nothing tells
+_BEFORE_MS = 60_000  # a job that has just ended still counts as running there
+
+
+def related(edge: Edge, cause: Claim, symptom: Claim, case: Case) -> float:
+    """How surely `symptom` hangs on `cause` over that edge."""
+    if edge == "same":
+        return float(cause.component == symptom.component)
+    if edge in ("part_of_host", "same_domain"):
+        return one_host(cause, symptom)
+    if edge == "attached_to":
+        return max(below(cause, symptom, case), one_host(cause, symptom) if _no_topology(case) else 0.0)
+    if edge in ("same_group", "placed_on"):
+        return one_group(cause, symptom, case)
+    if edge == "link_end":
+        return float(_same_link(cause.component, symptom.component, case, _at(cause, symptom)))
+    if edge == "mounts":
+        return mounted(cause, symptom, case)
+    return below(cause, symptom, case)
+
+
+def one_host(cause: Claim, symptom: Claim) -> float:
+    """Both on one host; unknown hosts count as one only within the same input."""
+    first, second = _host(cause.component), _host(symptom.component)
+    if first is None or second is None:
+        scoped = kind_of(cause.component) in HOST_SCOPED and kind_of(symptom.component) in HOST_SCOPED
+        return float(scoped and first == second and bool(cause.paths & symptom.paths))
+    return float(first == second)
+
+
+def below(cause: Claim, symptom: Claim, case: Case) -> float:
+    """The symptom's component, or its host, hangs below the cause's in the topology."""
+    if cause.component in (one.peer for one in symptom.evidence):
+        return 1.0
+    view = case.topology.at(_at(cause, symptom))
+    host = _host(symptom.component)
+    starts = [symptom.component, *([name(Kind.HOST, host)] if host else [])]
+    return float(any(cause.component in view.ancestors(start) for start in starts))
+
+
+def one_group(cause: Claim, symptom: Claim, case: Case) -> float:
+    """Both work for one attempt. Where no placement is known at all, one is assumed."""
+    at = _at(cause, symptom)
+    first, second = jobs_of(cause, case, at), jobs_of(symptom, case, at)
+    if first and second:
+        return float(bool(first & second))
+    if kind_of(symptom.component) is Kind.PATH:
+        return ASSUMED
+    if len(case.placements):
+        return one_host(cause, symptom)
+    jobless = kind_of(symptom.component) in JOB_SCOPED or kind_of(cause.component) in JOB_SCOPED
+    return max(ASSUMED * jobless, one_host(cause, symptom))
+
+
+def mounted(cause: Claim, symptom: Claim, case: Case) -> float:
+    """The symptom names the storage target, or its host is among those that did."""
+    if cause.component in (one.peer for one in symptom.evidence):
+        return 1.0
+    host = _host(symptom.component)
+    clients = {client for one in cause.evidence for client in one.facts.get("hosts", "").split(", ")}
+    if host:
+        return float(host in clients) or below(cause, symptom, case)
+    return one_group(cause, symptom, case)
+
+
+def jobs_of(claim: Claim, case: Case, at_ms: int | None) -> frozenset[str]:
+    """Jobs that the claim is about: named by it, or placed on its component at the time."""
+    kind = kind_of(claim.component)
+    if kind in JOB_SCOPED:
+        job = parts_of(claim.component)[0]
+        return claim.jobs | ({job} if job not in ("", UNKNOWN) else frozenset())
+    return claim.jobs | jobs_on(claim.component, case, at_ms)
+
+
+def jobs_on(component: Name, case: Case, at_ms: int | None) -> frozenset[str]:
+    """Jobs that ran on a component at the time or shortly before."""
+    targets = [component]
+    if kind_of(component) not in HOST_SCOPED:
+        targets = [name(Kind.HOST, host) for host in case.topology.at(at_ms).hosts_under(component)]
+    times = [None] if at_ms is None else [at_ms, at_ms - _BEFORE_MS]
+    views = [case.placements.at(time) for time in times]
+    return frozenset(place.job for target in targets for view in views for place in view.jobs_of(target))
+
+
+def _host(component: Name) -> str | None:
+    return host_of(component) if kind_of(component) in HOST_SCOPED else None
+
+
+def _no_topology(case: Case) -> bool:
+    return case.topology.components == 0
+
+
+def _at(cause: Claim, symptom: Claim) -> int | None:
+    for claim in (cause, symptom):
+        if claim.onset and claim.onset.clock == "utc":
+            return claim.onset.from_ms
+    return None
+
+
+def _same_link(first: Name, second: Name, case: Case, at_ms: int | None) -> bool:
+    """Two ports of one link, an optic and its port, or the same interface under both kinds."""
+    if first == second:
+        return True
+    ends = {_port(first), _port(second)}
+    if len(ends) == 1:
+        return True
+    view = case.topology.at(at_ms)
+    return any(view.other_end(end) in ends for end in sorted(ends))
+
+
+def _port(component: Name) -> Name:
+    kind, _, rest = component.partition(":")
+    return f"{Kind.PORT}:{rest}" if kind in (Kind.OPTIC, Kind.NIC) else component

@@ -1,0 +1,173 @@
+"""The steps under a headline: blame, availability and the job apart, evidence saved before anything resets.
+
+A plan only proposes: whether and when a step is done is the policy's to say.
+"""
+
+import tomllib
+from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib import resources
+from typing import Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from diagnosis.case import Case
+from remediation.verbs import Verb, fits, verbs
+from sickbay.components import HOST_SCOPED, UNKNOWN, Kind, Name, host_of, kind_of, name
+from sickbay.messages import Action, Incident, PlanStep, Verdict, replace
+from sickbay.vocabulary import faults
+
+JobState: TypeAlias = Literal["dead", "alive", "idle", "restarted"]
+
+MOST_SUSPECTS = 2  # hosts that an unknown verdict may exclude for one attempt
+MOST_HELD = 64  # dependants that a plan lists one by one
+# Signs that a job makes no steps any more.
+STANDS = frozenset({"peers_idle", "collective_stall", "rank_absent", "collective_mismatch", "job_same_step"})
+# Faults that no job survives, whatever its telemetry says yet.
+KILLS = frozenset(
+    {
+        "accelerator_off_bus", "accelerator_memory_uncorrectable", "accelerator_memory_repair_failed", "host_panic",
+        "host_down", "host_blind", "pcie_fatal", "power_lost", "cpu_fault", "dimm_uncorrectable", "nic_failed",
+        "fabric_fault", "accelerator_internal",
+    }
+)  # fmt: skip
+REPAIRS_THAT_WIPE = frozenset({"reset_device", "reset_board", "reboot_host", "power_cycle", "stop_job", "replace_part"})
+
+
+class Step(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One line of a recipe."""
+
+    do: str
+    on: str
+    when: Literal["now", "at_checkpoint", "when_idle"] = "now"
+    only: Literal["", "dead", "alive", "idle", "used"] = msgspec.field(default="", name="if")
+
+
+@cache
+def recipes() -> dict[str, tuple[Step, ...]]:
+    """Steps by `fault.NAME` and `action.NAME`."""
+    table = tomllib.loads(resources.files("remediation").joinpath("recipes.toml").read_text(encoding="utf-8"))
+    return {
+        f"{group}.{key}": msgspec.convert(row["steps"], tuple[Step, ...])
+        for group, rows in table.items()
+        for key, row in rows.items()
+    }
+
+
+def plan(incident: Incident, case: Case, lang: str = "en") -> tuple[PlanStep, ...]:
+    """The steps that the verdict asks for, in order, each with its reason."""
+    state = job_state(incident, case)
+    found: dict[tuple[str, str], PlanStep] = {}
+    for step in recipe(incident):
+        if not applies(step, state):
+            continue
+        for target in targets(step, incident, case):
+            if fits(verbs()[step.do], target):
+                found.setdefault((step.do, target), _planned(step, target, incident, state, lang))
+    return tuple(found.values())
+
+
+def recipe(incident: Incident) -> tuple[Step, ...]:
+    """The fault's own recipe where the headline is its usual one, else the headline's."""
+    usual = faults()[incident.fault].action
+    own = recipes().get(f"fault.{incident.fault}")
+    judged = incident.verdict in (Verdict.UNKNOWN, Verdict.MAINTENANCE) and incident.action is not Action.IGNORE
+    if own is not None and (incident.action is usual or judged or _stronger_only_by_advice(incident, usual)):
+        return own
+    return recipes()[f"action.{incident.action}"]
+
+
+def _stronger_only_by_advice(incident: Incident, usual: Action) -> bool:
+    """A device that left the bus needs the same steps whatever stronger word the vendor has for it."""
+    return incident.fault in ("accelerator_off_bus", "pcie_fatal") and list(Action).index(incident.action) >= list(
+        Action
+    ).index(usual)
+
+
+def job_state(incident: Incident, case: Case) -> JobState:
+    """What the job on the broken part does: stands, makes steps, is not there, or was started again."""
+    if not incident.affected.jobs:
+        return "idle"
+    if _restarted(incident, case):
+        return "restarted"
+    shown = {one.fault for one in incident.evidence}
+    dark = incident.fault == "optic_fault" and shown & {"link_down", "link_flap"} - {"link_flap"}
+    lost = incident.fault == "optic_fault" and any(one.says == "light_lost" for one in incident.evidence)
+    return "dead" if shown & STANDS or incident.fault in KILLS or dark or lost else "alive"
+
+
+def _restarted(incident: Incident, case: Case) -> bool:
+    """A later attempt of every job runs already: what follows is containment only."""
+    onset = incident.onset_ms
+    if onset is None:
+        return False
+    later = {place.job for place in case.placements if place.from_ms is not None and place.from_ms > onset}
+    return set(incident.affected.jobs) <= later
+
+
+def applies(step: Step, state: JobState) -> bool:
+    """Whether a step is for the state that the job is in."""
+    if step.only == "used":
+        return state in ("dead", "alive")
+    if step.only == "idle":
+        return state == "idle"
+    return not step.only or step.only == state
+
+
+def targets(step: Step, incident: Incident, case: Case) -> Iterator[Name]:
+    """Whom a step is for."""
+    if step.on.startswith("owner:"):
+        yield step.on
+    elif step.on == "component":
+        yield incident.component
+    elif step.on == "jobs":
+        yield from (name(Kind.JOB, job) for job in incident.affected.jobs)
+    elif step.on == "host":
+        yield from _host(incident.component, case, incident.onset_ms)
+    elif step.on == "dependants":
+        hosts = [part for part in incident.dependants if kind_of(part) is Kind.HOST]
+        yield from (hosts or list(_host(incident.component, case, incident.onset_ms)))[:MOST_HELD]
+    elif step.on == "suspects":
+        hosts = [host for one in incident.suspects for host in _host(one.component, case, incident.onset_ms)]
+        yield from list(dict.fromkeys(hosts))[:MOST_SUSPECTS]
+
+
+def _host(component: Name, case: Case, at_ms: int | None) -> Iterator[Name]:
+    kind = kind_of(component)
+    if kind is Kind.RANK:
+        place = case.placements.at(at_ms).component_of(component)
+        if place:
+            yield from _host(place, case, at_ms)
+    elif kind in HOST_SCOPED:
+        host = host_of(component)
+        if not _is_switch(host, case, at_ms):
+            yield name(Kind.HOST, host or UNKNOWN)
+
+
+def _is_switch(host: str | None, case: Case, at_ms: int | None) -> bool:
+    """A port or optic may belong to a switch, which no scheduler can drain."""
+    return host is not None and bool(case.topology.at(at_ms).children(name(Kind.SWITCH, host)))
+
+
+def _planned(step: Step, target: Name, incident: Incident, state: JobState, lang: str) -> PlanStep:
+    verb = verbs()[step.do]
+    when = "when_idle" if state == "restarted" and verb.interrupts else step.when
+    return PlanStep(
+        do=step.do,
+        target=target,
+        phase=verb.phase,
+        when=when,
+        interrupts=verb.interrupts and _running(verb, state, when),
+        needs_approval=verb.approval or incident.probability < verb.least_p,
+        why=verb.zh if lang == "zh" else verb.en,
+    )
+
+
+def _running(verb: Verb, state: JobState, when: str) -> bool:
+    return (state in ("dead", "alive") and when != "when_idle") or verb.name == "stop_job"
+
+
+def planned(incidents: Iterable[Incident], case: Case, lang: str = "en") -> tuple[Incident, ...]:
+    """The incidents with their plans."""
+    return tuple(replace(incident, plan=plan(incident, case, lang)) for incident in incidents)

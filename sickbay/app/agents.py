@@ -1,0 +1,110 @@
+"""What agents do, in one process: lines become records by the same formats as everywhere, samples become frames.
+
+A live reader knows when it saw a line: what the line does not date, that does.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from collectors.formats import log
+from collectors.formats.reading import Reading, Tally
+from collectors.gather import Folder
+from collectors.identity import Names
+from sickbay import wire
+from sickbay.clock import resolve
+from sickbay.components import UNKNOWN
+from sickbay.frames import Matrix, matrix_of
+from sickbay.messages import AnyMessage, Event, Identity, Placement, Progress, Step, replace
+from sickbay.schema import Samples
+
+FRAME_S = 5  # an agent sends a frame so often
+
+
+class Told(NamedTuple):
+    """Lines of one source in one second: `path` is what the records will cite."""
+
+    path: str
+    text: str
+    host: str = ""
+    job: str = UNKNOWN
+
+
+@dataclass(slots=True)
+class Tail:
+    """Follows logs: keeps the number of the next line of each."""
+
+    names: Names
+    tally: Tally = field(default_factory=Tally)
+    _lines: dict[str, int] = field(default_factory=dict)
+
+    def read(self, told: Told, seen_ms: int) -> Iterator[AnyMessage]:
+        """Records of new lines, named, dated and folded as an agent sends them."""
+        first = self._lines.get(told.path, 0)
+        self._lines[told.path] = first + told.text.count("\n") + 1
+        folder = Folder()
+        for reading in log.read([told.text.encode()], self.tally):
+            folder.add(reading)
+        for reading in folder.close():
+            yield from self._message(reading, told, seen_ms, first)
+
+    def _message(self, reading: Reading, told: Told, seen_ms: int, first: int) -> Iterator[AnyMessage]:
+        record, host = reading.record, reading.host or told.host
+        year = datetime.fromtimestamp(seen_ms / 1000, UTC).year
+        at = resolve(reading.stamp, UTC, year)
+        at, line = seen_ms if at is None else at, first + reading.line
+        if isinstance(record, Event):
+            yield replace(
+                record,
+                component=self.names.canonical(record.component, host, record.job or told.job),
+                peer=self.names.canonical(record.peer, host, told.job) if record.peer else "",
+                host=record.host or host, at_ms=at, seen_ms=seen_ms, path=told.path, line=line,
+                job=record.job or ("" if told.job == UNKNOWN else told.job),
+            )  # fmt: skip
+        elif isinstance(record, Progress | Step):
+            job = told.job if record.job == UNKNOWN else record.job
+            yield replace(record, job=job, at_ms=at, path=told.path, line=line)
+        elif isinstance(record, Identity | Placement):
+            return  # the demo tells both once, from its cluster
+
+
+@dataclass(slots=True)
+class Sender:
+    """One host's telemetry, collected and sent as frames."""
+
+    host: str
+    incarnation: int
+    sequence: int = 0
+    _held: list[Samples] = field(default_factory=list)
+
+    def hold(self, samples: Iterable[Samples]) -> None:
+        """Keep the samples of one second."""
+        self._held += samples
+
+    def frames(self, sent_ms: int) -> tuple[list[Matrix], bytes] | None:
+        """Everything held as one frame, and its matrices, whose layouts readers must know; None for nothing."""
+        if not self._held:
+            return None
+        matrices = [matrix_of(samples) for samples in joined(self._held)]
+        self._held, self.sequence = [], self.sequence + 1
+        frame = wire.encode(
+            self.host, matrices, sequence=self.sequence, incarnation=self.incarnation, sent_ms=sent_ms
+        )  # fmt: skip
+        return matrices, frame
+
+
+def joined(samples: Sequence[Samples]) -> Iterator[Samples]:
+    """Batches of a table with the same columns as one batch."""
+    import numpy as np
+
+    groups: dict[tuple[str, tuple[str, ...]], list[Samples]] = {}
+    for batch in samples:
+        groups.setdefault((batch.table, tuple(batch.values)), []).append(batch)
+    for (table, columns), same in groups.items():
+        yield Samples(
+            table,
+            [name for batch in same for name in batch.component],
+            np.concatenate([batch.at_ms for batch in same]),
+            {column: np.concatenate([batch.values[column] for batch in same]) for column in columns},
+        )

@@ -1,0 +1,313 @@
+"""The embedded log: a directory with one SQLite file. One machine, one process per group, a second one refused.
+
+A process holds its group by a lock on a file, which the kernel lets go when it dies, however it dies. Each join also
+raises the group's epoch in the file, and a commit checks it in its own transaction: whoever was replaced is fenced.
+"""
+
+import fcntl
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from sickbay.log import (
+    Batch,
+    Bounds,
+    Closed,
+    LogError,
+    LogInUse,
+    Output,
+    Position,
+    Receipt,
+    Record,
+    Task,
+    UnfitPlace,
+    checks,
+    tasks_of,
+    wall_ms,
+)
+from sickbay.log.store import Store
+from sickbay.log.upkeep import Upkeep
+from sickbay.topics import TOPICS, Topic
+
+BATCH_RECORDS = 500  # appended in one transaction; more are written without waiting for a flush
+BATCH_BYTES = 4 << 20
+IDLE_S = 0.02  # between looks for news of other processes: an idle event must reach its processor well within 1 s
+
+
+class SqliteLog:
+    """A `Log` in `directory`. `max_bytes` bounds the file; append times come from `clock`."""
+
+    def __init__(
+        self,
+        directory: Path,
+        topics: Mapping[str, Topic] = TOPICS,
+        *,
+        clock: Callable[[], int] = wall_ms,
+        max_bytes: int | None = None,
+    ) -> None:
+        self.topics, self.clock = topics, clock
+        self.store = Store(directory, topics, max_bytes)
+        self._upkeep = Upkeep(self.store)
+        self._held: dict[str, tuple[int, SqliteTasks]] = {}
+        self._lock = threading.Lock()
+
+    def appender(self) -> "SqliteAppender":
+        """A new appender, which holds records back until a batch is full or flushed."""
+        return SqliteAppender(self)
+
+    def join(self, group: str, topics: Iterable[str], member: str) -> "SqliteTasks":
+        """Become the one `member` of `group`. Raises LogInUse where another process or another member holds it."""
+        tasks = tasks_of(self.topics, topics)
+        with self._lock:
+            holder = self._held.get(group)
+            if holder is not None and holder[1].member != member:
+                raise LogInUse(f"group {group!r} is held by {holder[1].member!r} of this process: close it first")
+            handle = holder[0] if holder is not None else self._claim(group)
+            joined = SqliteTasks(self, group, member, tasks, self._next_epoch(group, member))
+            self._held[group] = (handle, joined)
+            return joined
+
+    def _claim(self, group: str) -> int:
+        name = hashlib.sha256(group.encode()).hexdigest()[:16]
+        try:
+            handle = os.open(self.store.directory / f"group-{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise UnfitPlace(f"{self.store.directory}: {error.strerror}") from None
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(handle)
+            raise LogInUse(f"group {group!r} is held by another process: an embedded log serves one") from None
+        return handle
+
+    def _next_epoch(self, group: str, member: str) -> int:
+        with self.store.write("full") as cursor:
+            cursor.execute(
+                "INSERT INTO groups (grp, member, epoch) VALUES (?, ?, 1) "
+                "ON CONFLICT (grp) DO UPDATE SET member = excluded.member, epoch = epoch + 1",
+                (group, member),
+            )
+            return int(cursor.execute(_EPOCH, (group,)).fetchone()[0])
+
+    def leave(self, member: "SqliteTasks") -> None:
+        """Let the group go, unless somebody else holds it by now."""
+        with self._lock:
+            holder = self._held.get(member.group)
+            if holder is not None and holder[1] is member:
+                del self._held[member.group]
+                os.close(holder[0])
+
+    def reader(self) -> "SqliteReader":
+        """A reader."""
+        return SqliteReader(self.store)
+
+    def sweep(self, limit: int = 1000) -> int:
+        """Remove up to `limit` records by age and compaction, and tell how many: call until it says 0."""
+        return self._upkeep.sweep(self.clock(), limit)
+
+    def close(self) -> None:
+        """Let go of all groups and close the file."""
+        for _, member in list(self._held.values()):
+            self.leave(member)
+        self.store.close()
+
+
+class SqliteOutcome:
+    """What became of one append of a SqliteAppender."""
+
+    def __init__(self, appender: "SqliteAppender") -> None:
+        self._appender = appender
+        self.known: Receipt | LogError | None = None
+
+    def done(self) -> bool:
+        """Whether the outcome is known."""
+        return self.known is not None
+
+    def result(self) -> Receipt:
+        """Where it landed, writing what is held back if need be. Raises the LogError that stopped it."""
+        if self.known is None:
+            self._appender.write()
+        if isinstance(self.known, Receipt):
+            return self.known
+        raise self.known or Closed("the appender was closed before it wrote this")
+
+
+class SqliteAppender:
+    """An `Appender` of a SqliteLog: one transaction for many records."""
+
+    def __init__(self, log: SqliteLog) -> None:
+        self._log = log
+        self._lock = threading.RLock()
+        self._waiting: list[tuple[Output, SqliteOutcome]] = []
+        self._bytes = 0
+        self._failed: LogError | None = None
+        self._closed = False
+
+    def append(self, topic: str, key: bytes, value: bytes | None, *, partition: int | None = None) -> SqliteOutcome:
+        """Hold one record back for the next batch. Raises UnknownTopic or TooLarge."""
+        output = Output(topic, key, value, partition)
+        checks.placed(self._log.topics, output)
+        with self._lock:
+            if self._closed:
+                raise Closed("the appender was closed")
+            outcome = SqliteOutcome(self)
+            self._waiting.append((output, outcome))
+            self._bytes += len(value or b"")
+            if len(self._waiting) >= BATCH_RECORDS or self._bytes >= BATCH_BYTES:
+                self.write()
+            return outcome
+
+    def write(self) -> None:
+        """Write what is held back and tell the outcomes; an error is told by them and by the next flush."""
+        with self._lock:
+            batch, self._waiting, self._bytes = self._waiting, [], 0
+            if not batch:
+                return
+            try:
+                known: Sequence[Receipt | LogError] = self._put([output for output, _ in batch])
+            except LogError as error:
+                known = [error] * len(batch)
+                self._failed = self._failed or error
+            for (_, outcome), what in zip(batch, known, strict=True):
+                outcome.known = what
+
+    def _put(self, outputs: Sequence[Output]) -> list[Receipt]:
+        with self._log.store.write(self._log.store.sync_of({output.topic for output in outputs})) as cursor:
+            return self._log.store.put(cursor, outputs, self._log.clock())
+
+    def flush(self) -> None:
+        """Write what is held back. Raises the first error since the last flush."""
+        with self._lock:
+            self.write()
+            failed, self._failed = self._failed, None
+        if failed is not None:
+            raise failed
+
+    def close(self) -> None:
+        """Flush and refuse further appends."""
+        with self._lock:
+            self._closed = True
+            self.flush()
+
+
+class SqliteReader:
+    """A `Reader` of a SqliteLog."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def bounds(self, task: Task) -> Bounds:
+        """The offsets that are kept."""
+        with self._store.read() as cursor:
+            return self._store.bounds(cursor, task)
+
+    def read(self, task: Task, offset: int, limit: int = 500) -> list[Record]:
+        """Up to `limit` records from `offset` on, empty at the end. Raises OffsetOutOfRange."""
+        with self._store.read() as cursor:
+            return self._store.records(cursor, task, offset, limit)
+
+    def committed(self, group: str, task: Task) -> Position | None:
+        """What a group committed."""
+        query = "SELECT next, metadata FROM positions WHERE grp = ? AND partition = ?"
+        with self._store.read() as cursor:
+            row = cursor.execute(query, (group, self._store.number(task))).fetchone()
+        return None if row is None else Position(*row)
+
+
+class SqliteTasks:
+    """A `TaskLog` of a SqliteLog: the only member, so it holds all tasks from its first poll on."""
+
+    def __init__(self, log: SqliteLog, group: str, member: str, tasks: Sequence[Task], epoch: int) -> None:
+        self.group, self.member = group, member
+        self._log, self._store, self._reader = log, log.store, log.reader()
+        self._tasks, self._epoch = tuple(sorted(tasks)), epoch
+        self._at: dict[Task, int] | None = None
+        self._turn = 0
+        self._closed = False
+
+    def poll(self, limit: int = 500, timeout_s: float = 0.0) -> Batch:
+        """The next records, or at first the tasks (see `TaskLog`)."""
+        until = time.monotonic() + timeout_s
+        while True:
+            with self._store.read() as cursor:
+                self._allow(cursor.execute(_EPOCH, (self.group,)).fetchone())
+            if self._at is None:
+                self._at = {task: self._start(task) for task in self._tasks}
+                return Batch((), (), self._tasks)
+            records = self._next(self._at, limit)
+            if records or time.monotonic() >= until:
+                return Batch(records)
+            time.sleep(min(IDLE_S, timeout_s))
+
+    def _start(self, task: Task) -> int:
+        position = self.committed(task)
+        return self._reader.bounds(task).begin if position is None else position.offset
+
+    def _next(self, at: dict[Task, int], limit: int) -> list[Record]:
+        """A fair share of each task that has news, a different one first each time."""
+        with self._store.read() as cursor:
+            ready = [task for task, offset in at.items() if self._news(self._store.bounds(cursor, task), task, offset)]
+            self._turn += 1
+            first = self._turn % len(ready) if ready else 0
+            taken: list[Record] = []
+            share = -(-limit // max(1, len(ready)))
+            for task in ready[first:] + ready[:first]:
+                taken += self._store.records(cursor, task, at[task], min(share, limit - len(taken)))
+        at |= {record.task: record.offset + 1 for record in taken}
+        return taken
+
+    @staticmethod
+    def _news(bounds: Bounds, task: Task, offset: int) -> bool:
+        checks.in_range(task, offset, bounds)
+        return offset < bounds.end
+
+    def _allow(self, row: tuple[int] | None) -> None:
+        if self._closed:
+            raise Closed("the member left its group: join again")
+        if row is None or row[0] != self._epoch:
+            raise checks.fenced(self.group, self.member, "another one took its place")
+
+    def assignment(self) -> frozenset[Task]:
+        """The tasks this member holds, as told by `poll`."""
+        return frozenset(self._at or ())
+
+    def seek(self, task: Task, offset: int) -> None:
+        """Read `task` from `offset` on. Raises OffsetOutOfRange, and Fenced for a task that is not held."""
+        if self._at is None or task not in self._at:
+            raise checks.fenced(self.group, self.member, f"{task.topic}[{task.partition}] is not held")
+        checks.in_range(task, offset, self._reader.bounds(task))
+        self._at[task] = offset
+
+    def committed(self, task: Task) -> Position | None:
+        """What the group committed for `task`."""
+        return self._reader.committed(self.group, task)
+
+    def commit(self, outputs: Sequence[Output], positions: Mapping[Task, Position]) -> list[Receipt]:
+        """Append `outputs` and store `positions`, all or nothing."""
+        for task, position in positions.items():
+            checks.fits(task, position)
+            if task not in self.assignment():
+                raise checks.fenced(self.group, self.member, f"{task.topic}[{task.partition}] is not held")
+        for output in outputs:
+            checks.placed(self._log.topics, output)
+        rows = [(self.group, self._store.number(task), *position) for task, position in positions.items()]
+        with self._store.write(self._store.sync_of({output.topic for output in outputs})) as cursor:
+            self._allow(cursor.execute(_EPOCH, (self.group,)).fetchone())
+            receipts = self._store.put(cursor, outputs, self._log.clock())
+            cursor.executemany(
+                "INSERT OR REPLACE INTO positions (grp, partition, next, metadata) VALUES (?, ?, ?, ?)", rows
+            )
+        return receipts
+
+    def close(self) -> None:
+        """Leave the group, so that another process may take it."""
+        if not self._closed:
+            self._closed = True
+            self._at = {}
+            self._log.leave(self)
+
+
+_EPOCH = "SELECT epoch FROM groups WHERE grp = ?"

@@ -1,0 +1,93 @@
+"""What must be said of each effect, and what must not be done: the truth that a run is scored against."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sickbay.components import Name
+from sickbay.messages import Action, Incident, Verdict, strength
+
+CONTAINMENT = frozenset(action for action in Action if strength(action) >= strength(Action.CHECK_LINK))
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """One effect's right answer. For a decoy, no verdict is right and any containment is wrong."""
+
+    name: str
+    title: str
+    at_ms: int
+    touched: frozenset[Name]  # what the effect happens to: an incident on one of these is about it
+    verdicts: frozenset[Verdict] = frozenset()
+    components: frozenset[Name] = frozenset()  # any of these is the right part
+    faults: frozenset[str] = frozenset()  # any of these classes is right; empty: not judged
+    actions: frozenset[Action] = frozenset()
+
+    @property
+    def decoy(self) -> bool:
+        """Nothing may be taken out of service for it."""
+        return not self.verdicts
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How one expectation fared."""
+
+    expectation: Expectation
+    incident: Incident | None
+    right: bool
+    why: str
+
+
+def score(expectations: Sequence[Expectation], incidents: Sequence[Incident]) -> tuple[list[Score], list[Incident]]:
+    """Each expectation against the incidents found, and the incidents that belong to none of them.
+
+    A real effect needs one right incident; a decoy must have none that contains; an incident left over is an error
+    where it takes something out of service.
+    """
+    left = [incident for incident in incidents if incident.state != "merged"]
+    scores = []
+    for expected in sorted(expectations, key=lambda e: e.decoy):
+        about = [incident for incident in left if _about(expected, incident)]
+        result = _decoy(expected, about) if expected.decoy else _real(expected, about)
+        taken = about if expected.decoy else [result.incident] if result.right else []
+        left = [incident for incident in left if incident not in taken]
+        scores.append(result)
+    return scores, left
+
+
+def contains(incident: Incident) -> bool:
+    """The incident asks to take something out of service."""
+    return incident.action in CONTAINMENT
+
+
+def _about(expected: Expectation, incident: Incident) -> bool:
+    return incident.component in expected.touched | expected.components
+
+
+def _real(expected: Expectation, about: Sequence[Incident]) -> Score:
+    if not about:
+        return Score(expected, None, False, "no incident names it")
+    for incident in about:
+        if not (wrong := _wrong(expected, incident)):
+            return Score(expected, incident, True, "")
+    return Score(expected, about[0], False, wrong)
+
+
+def _wrong(expected: Expectation, incident: Incident) -> str:
+    """Why an incident is not the right answer, empty if it is."""
+    if incident.verdict not in expected.verdicts:
+        return f"verdict {incident.verdict} instead of {'/'.join(sorted(expected.verdicts))}"
+    if incident.component not in expected.components:
+        return f"blames {incident.component}"
+    if expected.faults and incident.fault not in expected.faults:
+        return f"fault {incident.fault}"
+    if incident.action not in expected.actions:
+        return f"action {incident.action}"
+    return ""
+
+
+def _decoy(expected: Expectation, about: Sequence[Incident]) -> Score:
+    harm = next((incident for incident in about if contains(incident)), None)
+    if harm:
+        return Score(expected, harm, False, f"{harm.action} of {harm.component} for nothing")
+    return Score(expected, about[0] if about else None, True, "")

@@ -1,0 +1,75 @@
+"""A night as the folder of files that an operator would have: what `sickbay diagnose FOLDER` is given."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from simulator.cluster import Cluster
+from simulator.envelopes import ENVELOPES
+from simulator.moments import moment
+from simulator.prometheus import Recorder
+from simulator.scenario import Scenario
+from simulator.workload import Job
+
+
+def write(
+    scenario: Scenario, folder: Path, *, until_s: int = 600, envelope: str = "syslog", step_s: int = 10,
+    metrics: bool = True,
+) -> Path:  # fmt: skip
+    """Write the night into `folder` (made if missing) and return it.
+
+    `kern-HOST.log` per host that printed something, `slurm-ID.out` per job (training and watchdog lines), a
+    `METRIC.json` per metric, `topology.conf`, `scontrol_show_job.txt`.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    recorder, texts = Recorder(scenario.cluster, step_s), dict[str, list[str]]()
+    for second in scenario.seconds(until_s):
+        recorder.add(second)
+        for line in second.lines:
+            if line.source == "job":
+                texts.setdefault(f"slurm-{line.job}.out", []).append(line.text)
+            else:
+                texts.setdefault(f"kern-{line.host}.log", []).append(ENVELOPES[envelope](line, scenario.start_ms))
+    for name, rows in texts.items():
+        (folder / name).write_text("\n".join(rows) + "\n", encoding="utf-8")
+    if metrics:
+        for metric, answer in recorder.answers():
+            (folder / f"{metric}.json").write_bytes(answer)
+    (folder / "topology.conf").write_text(topology_conf(scenario.cluster), encoding="utf-8")
+    (folder / "scontrol_show_job.txt").write_text(jobs_text(scenario.jobs, scenario.start_ms), encoding="utf-8")
+    return folder
+
+
+def topology_conf(cluster: Cluster) -> str:
+    """Slurm's topology.conf: in a rail layout a host hangs on every leaf, so Slurm sees one switch."""
+    if cluster.layout == "rail":
+        return f"SwitchName=pod Nodes={','.join(cluster.hosts)}\n"
+    rows = []
+    for leaf in cluster.leaves:
+        hosts = dict.fromkeys(card.host for card in cluster.under(leaf))
+        rows.append(f"SwitchName={leaf} Nodes={','.join(hosts)}")
+    return "\n".join([*rows, f"SwitchName=spine Switches={','.join(cluster.leaves)}"]) + "\n"
+
+
+def jobs_text(jobs: Iterable[Job], start_ms: int) -> str:
+    """`scontrol show job`, a block per job."""
+    return "\n".join(_block(job, moment(start_ms - 3_600_000).strftime("%Y-%m-%dT%H:%M:%S")) for job in jobs)
+
+
+def _block(job: Job, started: str) -> str:
+    cards = 8 * len(job.hosts)
+    return (
+        f"JobId={job.id} JobName={job.name}\n"
+        f"   UserId={job.user}(1201) GroupId=ml(1200) MCS_label=N/A\n"
+        "   Priority=4294901742 Nice=0 Account=research QOS=normal\n"
+        "   JobState=RUNNING Reason=None Dependency=(null)\n"
+        "   Requeue=1 Restarts=0 BatchFlag=1 Reboot=0 ExitCode=0:0\n"
+        f"   RunTime=01:00:00 TimeLimit=10-00:00:00 TimeMin=N/A\n   SubmitTime={started} EligibleTime={started}\n"
+        f"   StartTime={started} EndTime=Unknown Deadline=N/A\n"
+        f"   Partition=train AllocNode:Sid=login01:4711\n   ReqNodeList=(null) ExcNodeList=(null)\n"
+        f"   NodeList={','.join(job.hosts)}\n   BatchHost={job.hosts[0]}\n"
+        f"   NumNodes={len(job.hosts)} NumCPUs={96 * len(job.hosts)} NumTasks={cards} CPUs/Task=12 ReqB:S:C:T=0:0:*:*\n"
+        f"   TRES=cpu={96 * len(job.hosts)},node={len(job.hosts)},billing={cards},gres/gpu={cards}\n"
+        "   OverSubscribe=NO Contiguous=0 Licenses=(null) Network=(null)\n"
+        f"   Command=/home/{job.user}/train.sbatch\n   WorkDir=/home/{job.user}\n"
+        "   TresPerNode=gres:gpu:8\n"
+    )

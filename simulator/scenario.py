@@ -1,0 +1,115 @@
+"""The testing kit: a night as a time line, written as it is told.
+
+    night = scenario(seed=3)
+    night.at(60).fault("accelerator_off_bus")
+    night.at(100).decoy("checkpoint_pause")
+    for second in night.seconds(until_s=300): ...
+    scores, left = score(night.expectations(), incidents)
+
+What an effect happens to is drawn from the seed among the jobs that no other effect uses, unless `on` says it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from inspect import signature
+
+import numpy as np
+
+from simulator.cluster import Card, Cluster, Layout, build
+from simulator.decoys import DECOYS
+from simulator.expectation import Expectation
+from simulator.faults import FAULTS, Happening
+from simulator.moments import START_MS
+from simulator.physics import calm
+from simulator.workload import Job, Run
+from simulator.world import Second, World, seconds
+
+
+@dataclass
+class Scenario:
+    """A cluster, its jobs, and what happens when."""
+
+    cluster: Cluster
+    jobs: tuple[Job, ...]
+    seed: int
+    start_ms: int = START_MS
+    recipes: list[tuple[str, dict[str, object]]] = field(default_factory=list)
+    _free: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._rng = np.random.default_rng([self.seed, 0x5C])
+        self._free = list(map(int, self._rng.permutation(len(self.jobs))))
+
+    def at(self, at_s: int) -> "Moment":
+        """A point of the time line, seconds from the start."""
+        return Moment(self, at_s)
+
+    def add(self, what: str, at_s: int, on: str | Card | None, settings: dict[str, object]) -> None:
+        """Put an effect on the time line. `on`: a host, leaf or card, None = drawn."""
+        made = {**FAULTS, **DECOYS}[what]
+        wants = next(name for name in ("card", "host", "leaf") if name in signature(made).parameters)
+        self.recipes.append((what, {"at": at_s, wants: on or self._draw(wants), **settings}))
+
+    def _draw(self, wants: str) -> str | Card:
+        """A part of the next job that nothing happens to yet."""
+        job = self.jobs[self._free.pop() if self._free else int(self._rng.integers(len(self.jobs)))]
+        host = job.hosts[int(self._rng.integers(len(job.hosts)))]
+        card = self.cluster.of(host)[int(self._rng.integers(self.cluster.per_host))]
+        if wants == "card":
+            return card
+        return host if wants == "host" else card.leaf
+
+    def effects(self) -> list[Happening]:
+        """Fresh effects: they keep state, so each run has its own."""
+        return [{**FAULTS, **DECOYS}[what](**settings) for what, settings in self.recipes]
+
+    def seconds(self, until_s: int = 600) -> Iterator[Second]:
+        """The night, second by second."""
+        return seconds(
+            self.cluster, self.jobs, self.effects(), seed=self.seed, until_s=until_s, start_ms=self.start_ms
+        )  # fmt: skip
+
+    def expectations(self) -> list[Expectation]:
+        """What must be said, and what must not be done."""
+        runs = {job.id: Run(job, self.cluster, np.random.default_rng(0)) for job in self.jobs}
+        world = World(self.cluster, runs, calm(self.cluster), self.start_ms, self._rng)
+        return [effect.expect(world) for effect in self.effects()]
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A time of a scenario, at which things are made to happen."""
+
+    scenario: Scenario
+    at_s: int
+
+    def fault(self, name: str, on: str | Card | None = None, **settings: object) -> Scenario:
+        """A fault of faults.toml begins here."""
+        if name not in FAULTS:
+            raise KeyError(f"no such fault: {name}; one of {', '.join(FAULTS)}")
+        self.scenario.add(name, self.at_s, on, settings)
+        return self.scenario
+
+    def decoy(self, name: str, on: str | Card | None = None, **settings: object) -> Scenario:
+        """Something harmless begins here."""
+        if name not in DECOYS:
+            raise KeyError(f"no such decoy: {name}; one of {', '.join(DECOYS)}")
+        self.scenario.add(name, self.at_s, on, settings)
+        return self.scenario
+
+
+def scenario(
+    *, seed: int = 0, hosts: int = 8, per_host: int = 8, hosts_per_job: int = 2, layout: Layout = "leaf",
+    hosts_per_leaf: int = 2, step_s: float = 5.0, timeout_s: int = 600,
+) -> Scenario:  # fmt: skip
+    """A quiet cluster under load: every `hosts_per_job` neighbours run one job."""
+    cluster = build(seed=seed, hosts=hosts, per_host=per_host, layout=layout, hosts_per_leaf=hosts_per_leaf)
+    first = 4_400 + int(np.random.default_rng([seed, 0x10]).integers(500))
+    jobs = tuple(
+        Job(
+            str(first + i), cluster.hosts[i * hosts_per_job : (i + 1) * hosts_per_job], step_s=step_s,
+            timeout_s=timeout_s, checkpoint_every_s=240.0 + 15 * i,
+        )
+        for i in range(hosts // hosts_per_job)
+    )  # fmt: skip
+    return Scenario(cluster, jobs, seed)
