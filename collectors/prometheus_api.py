@@ -185,7 +185,8 @@ def _decoded(base: str, body: bytes, shape: type[_T]) -> _T:
 
 def _refused(base: str, error: urllib.error.HTTPError) -> Exception:
     try:
-        told = msgspec.json.decode(error.read(4096), type=_Failure).error[:300]
+        with error:
+            told = msgspec.json.decode(error.read(4096), type=_Failure).error[:300]
     except (msgspec.DecodeError, OSError, http.client.HTTPException):
         told = ""
     if re.search(r"too many samples|exceeded maximum resolution|response.*too large", told):

@@ -1,4 +1,7 @@
-"""Static pictures: what the suspect measured against its peers, and when everything happened. SVG, drawn offline."""
+"""Static pictures: what the suspect measured against its peers, and when everything happened. SVG, drawn offline.
+
+Text goes through `plain` first: a lone surrogate aborts the whole process inside the drawing program.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,6 +11,7 @@ from typing import Any
 from markupsafe import Markup
 
 from dashboards.svg import cleaned
+from dashboards.text import plain
 
 SUSPECT, PEERS, ONSET, INK = "#c2410c", "#64748b", "#b91c1c", "#475569"
 SEVERITY = {"fatal": "#b91c1c", "error": "#ea580c", "warning": "#ca8a04", "info": "#94a3b8"}
@@ -50,7 +54,7 @@ class Timeline:
         named |= {row["component"] for incident in answer["incidents"] for row in incident["evidence"]}
         dated = [event for event in answer["events"] if event["at"]]
         wanted = [event for event in dated if event["component"] in named] or dated
-        marks = tuple({**event, "lane": str(event["component"])[:60]} for event in wanted[:MAX_MARKS])
+        marks = tuple({**event, "lane": plain(event["component"])[:60]} for event in wanted[:MAX_MARKS])
         return cls(marks, tuple(incident["onset"] for incident in answer["incidents"] if incident["onset"]))
 
 
@@ -60,10 +64,12 @@ def picture(plot: Plot, words: Mapping[str, str]) -> Markup:
     rows = list(_rows(plot))
     x = alt.X("at:T", title=None, axis=alt.Axis(format="%H:%M:%S", tickCount=6))
     base = alt.Chart(alt.Data(values=rows)).encode(x=x)
+    large = max((abs(value) for value in plot.high if value == value), default=0.0) >= 100_000
     gaps = {"invalid": "break-paths-show-path-domains"}
 
     def value(field: str) -> Any:
-        return alt.Y(field, title=plot.unit, scale=alt.Scale(zero=False, nice=True))
+        axis = alt.Axis(format="~s") if large else alt.Axis()  # 20G, not 20,000,000,000
+        return alt.Y(field, title=plain(plot.unit), scale=alt.Scale(zero=False, nice=True), axis=axis)
 
     layers = [
         base.mark_area(color=PEERS, opacity=0.22, **gaps).encode(y=value("low:Q"), y2="high:Q"),
@@ -71,7 +77,7 @@ def picture(plot: Plot, words: Mapping[str, str]) -> Markup:
         base.mark_line(color=SUSPECT, strokeWidth=2, **gaps).encode(y=value("suspect:Q")),
         *_rules([(plot.onset_ms, ONSET, words["onset"]), (plot.detected_ms, INK, words["detected"])]),
     ]
-    return _svg(alt.layer(*layers).properties(width=WIDTH, height=HEIGHT), plot.title)
+    return _svg(alt.layer(*layers).properties(width=WIDTH, height=HEIGHT), plain(plot.title))
 
 
 def timeline_picture(timeline: Timeline, words: Mapping[str, str]) -> Markup:

@@ -4,7 +4,6 @@ No script, nothing from outside, and a policy that forbids both. Text of sources
 template, its control and direction characters are shown as such, and pictures pass through a list of allowed parts.
 """
 
-import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,10 +14,10 @@ from typing import Any
 from markupsafe import Markup
 
 from dashboards.pictures import Plot, Timeline, picture, timeline_picture
+from dashboards.text import plain
 
-MAX_EVENTS = 200  # rows of the event table: the JSON has all
+MAX_EVENTS = 100  # rows of the event table: the JSON has all
 MAX_LINES = 12  # evidence lines an incident shows before they are folded away
-_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 _CONTAIN = frozenset({"reset_device", "drain_host", "reboot_host", "replace_part"})
 
 
@@ -57,11 +56,6 @@ def headline(answer: Mapping[str, Any], words: Mapping[str, str]) -> str:
         return words["nothing"]
     hands = sum(incident["action"] in _CONTAIN for incident in found)
     return words["found"].format(incidents=len(found), hands=hands)
-
-
-def plain(text: object) -> str:
-    """Text with control, invisible and direction characters made visible as `⟨U+202E⟩`."""
-    return _UNSEEN.sub(lambda match: f"⟨U+{ord(match.group()):04X}⟩", str(text))
 
 
 @cache

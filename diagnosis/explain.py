@@ -49,7 +49,7 @@ def says(evidence: Evidence, lang: str = "en") -> str:
     return " ".join([line, *notes]) if lang == "en" else "".join([line, *notes])
 
 
-NOTES = ("victim_of", "caused_by", "cleared_by_boot", "last_value", "window")
+NOTES = ("victim_of", "caused_by", "cleared_by_boot", "cleared_by_recovery", "last_value", "window")
 
 
 def what(fault: str, component: Name, lang: str = "en") -> str:

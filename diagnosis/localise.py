@@ -113,8 +113,12 @@ def _may_join(cause: Claim, symptom: Claim) -> bool:
 def _chosen(claims: tuple[Claim, ...], links: list[Link]) -> dict[int, Link]:
     """The best explanation of each explained claim, without circles."""
     chosen: dict[int, Link] = {}
-    order = sorted(links, key=lambda link: (-link.worth, -claims[link.cause].llr, claims[link.cause].key, link.symptom))
-    for link in order:
+
+    def rank(link: Link) -> tuple[object, ...]:
+        cause = claims[link.cause]
+        return (-link.worth, -cause.llr, -cause.kind.prior, cause.key, link.symptom)
+
+    for link in sorted(links, key=rank):
         if link.symptom not in chosen and _top(chosen, link.cause) != link.symptom:
             chosen[link.symptom] = link
     return chosen
@@ -178,9 +182,12 @@ def _finding(
     causes = [head, *(claims[i] for i in group if claims[i] is not head and _is_cause(claims[i], i, root, head, links))]
     symptoms = tuple(claims[i] for i in group if claims[i] not in causes)
     probability = _probability(causes, symptoms)
-    rivals = [] if rival in (None, head.component) else [rival]
-    rivals = rivals or _other_ends(head, causes, case)
-    suspects = _suspects(head.component, [name for name in rivals if name], probability)
+    share = RIVAL_SHARE
+    if rival and rival != head.component:
+        rivals, share = [rival], _share(claims[root], head)
+    else:
+        rivals = _other_ends(head, causes, case)
+    suspects = _suspects(head.component, rivals, probability, share)
     opposed = tuple(one for one in against if _opposes(one, head, suspects))
     return Finding(head, tuple(causes), symptoms, opposed, suspects, probability)
 
@@ -214,8 +221,14 @@ def _other_ends(head: Claim, causes: list[Claim], case: Case) -> list[Name]:
     return [other] if other else []
 
 
-def _suspects(head: Name, rivals: list[Name], probability: float) -> tuple[Suspect, ...]:
-    share = RIVAL_SHARE if rivals else 0.0
+def _share(rival: Claim, head: Claim) -> float:
+    """What the rival's prior and evidence leave to it; never more than half, as the headline was named for a reason."""
+    weights = [math.exp(claim.llr) * claim.kind.prior for claim in (rival, head)]
+    return min(0.5, weights[0] / sum(weights))
+
+
+def _suspects(head: Name, rivals: list[Name], probability: float, share: float) -> tuple[Suspect, ...]:
+    share = share if rivals else 0.0
     first = Suspect(component=head, probability=round(probability * (1 - share), 3))
     rest = [Suspect(component=name, probability=round(probability * share / len(rivals), 3)) for name in rivals]
     return (first, *rest)

@@ -19,17 +19,22 @@ _WORD = re.compile(r"[^a-z]")
 # Operations in which every rank of a group passes the same sizes; in others sizes differ by right.
 SAME_SIZE = ("allreduce", "broadcast")
 PAIRWISE = ("send", "recv", "coalesced")  # numbered per pair or wrapped: no join across ranks
+PAIRS = ":p2p"  # groups of sends and receives: their numbers mean something per pair only
 MOST_ABSENT = 8  # [house] one host's accelerators: more ranks missing at once point at nobody
 
 
 @dataclass(frozen=True)
 class Said:
-    """What one rank said of one group: how far it came, what it completed, where it waits (None: nowhere)."""
+    """What is told of one rank in one group: how far it came, what it completed, where it waits (None: nowhere).
+
+    `absent`: the library itself says that it did not come.
+    """
 
     rank: int
     entered: int
     completed: int
     waits_at: int | None
+    absent: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,8 @@ def groups_of(progress: Iterable[Progress]) -> list[GroupState]:
     """The groups of one job, by name."""
     by_group: dict[Group, list[Progress]] = defaultdict(list)
     for one in progress:
-        by_group[one.group or one.group_name].append(one)
+        if not one.group.endswith(PAIRS):
+            by_group[one.group or one.group_name].append(one)
     return [_state(group, by_group[group]) for group in sorted(by_group)]
 
 
@@ -81,9 +87,10 @@ def _said(rank: int, spoken: list[Progress]) -> Said | None:
     waits = min(told, default=None)
     if waits is None and entered > completed >= 0:
         waits = completed + 1
-    if entered < 0 and completed < 0 and not any(one.state == "absent" for one in spoken):
+    absent = waits is None and any(one.state == "absent" for one in spoken)
+    if entered < 0 and completed < 0 and not absent:
         return None
-    return Said(rank, max(entered, completed), completed, waits)
+    return Said(rank, max(entered, completed), completed, waits, absent)
 
 
 def _entered(one: Progress) -> int:
@@ -108,11 +115,13 @@ def blockers(state: GroupState) -> dict[int, frozenset[int]]:
 def absent_ranks(states: Iterable[GroupState]) -> tuple[dict[int, frozenset[int]], bool]:
     """({rank at the end of the waiting: those that wait for it}, whether the waiting goes in a circle)."""
     waits_for: dict[int, set[int]] = defaultdict(set)
+    told: set[int] = set()
     for state in states:
+        told |= {rank for rank, said in state.said.items() if said.absent}
         for rank, others in blockers(state).items():
             waits_for[rank] |= others
     waited_for = {other for others in waits_for.values() for other in others}
-    ends = {rank for rank in waited_for if not waits_for.get(rank)}
+    ends = {rank for rank in waited_for | told if not waits_for.get(rank)}
     circle = bool(waits_for) and not ends
     found = {rank: frozenset(who for who, others in waits_for.items() if rank in others) for rank in sorted(ends)}
     return found, circle
@@ -122,7 +131,7 @@ def mismatch(progress: Iterable[Progress]) -> tuple[Progress, Progress] | None:
     """Two ranks of one group in different operations, or the same one with different sizes, at one sequence number."""
     first: dict[tuple[Group, int], Progress] = {}
     for one in sorted(progress, key=lambda one: (one.group, one.seq, one.rank)):
-        if one.seq < 0 or not one.op or is_pairwise(one.op) or one.state == "absent":
+        if one.seq < 0 or not one.op or is_pairwise(one.op) or one.state == "absent" or one.group.endswith(PAIRS):
             continue
         other = first.setdefault((one.group or one.group_name, one.seq), one)
         if other.rank != one.rank and _differ(other, one):

@@ -15,7 +15,7 @@ from msgspec import Struct
 from diagnosis.case import Case
 from remediation.verbs import Verb, fits, verbs
 from sickbay.components import HOST_SCOPED, UNKNOWN, Kind, Name, host_of, kind_of, name
-from sickbay.messages import Action, Incident, PlanStep, Verdict, replace
+from sickbay.messages import Action, Incident, PlanStep, Verdict, replace, strength
 from sickbay.vocabulary import faults
 
 JobState: TypeAlias = Literal["dead", "alive", "idle", "restarted"]
@@ -32,7 +32,14 @@ KILLS = frozenset(
         "fabric_fault", "accelerator_internal",
     }
 )  # fmt: skip
-REPAIRS_THAT_WIPE = frozenset({"reset_device", "reset_board", "reboot_host", "power_cycle", "stop_job", "replace_part"})
+# Steps that need a part to blame, and verdicts that have none: the program, a person at work, or nobody knows.
+HARD = frozenset(
+    {
+        "drain_host", "dependency_hold", "isolate_device", "isolate_port", "reset_device", "reset_board", "reboot_host",
+        "power_cycle", "replace_part",
+    }
+)  # fmt: skip
+BLAMES_NO_HOST = frozenset({Verdict.JOB, Verdict.MAINTENANCE, Verdict.UNKNOWN})
 
 
 class Step(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -60,11 +67,14 @@ def plan(incident: Incident, case: Case, lang: str = "en") -> tuple[PlanStep, ..
     state = job_state(incident, case)
     found: dict[tuple[str, str], PlanStep] = {}
     for step in recipe(incident):
-        if not applies(step, state):
+        if not applies(step, state) or (step.do in HARD and incident.verdict in BLAMES_NO_HOST):
             continue
         for target in targets(step, incident, case):
             if fits(verbs()[step.do], target):
                 found.setdefault((step.do, target), _planned(step, target, incident, state, lang))
+    if not found and incident.action is not Action.IGNORE:  # no step fits that kind of part: never no plan at all
+        watch = Step(do="watch", on="component")
+        return (_planned(watch, incident.component, incident, state, lang),)
     return tuple(found.values())
 
 
@@ -72,17 +82,21 @@ def recipe(incident: Incident) -> tuple[Step, ...]:
     """The fault's own recipe where the headline is its usual one, else the headline's."""
     usual = faults()[incident.fault].action
     own = recipes().get(f"fault.{incident.fault}")
-    judged = incident.verdict in (Verdict.UNKNOWN, Verdict.MAINTENANCE) and incident.action is not Action.IGNORE
-    if own is not None and (incident.action is usual or judged or _stronger_only_by_advice(incident, usual)):
+    if own is not None and (incident.action is usual or _by_verdict(incident) or _stronger_by_advice(incident, usual)):
         return own
     return recipes()[f"action.{incident.action}"]
 
 
-def _stronger_only_by_advice(incident: Incident, usual: Action) -> bool:
+def _by_verdict(incident: Incident) -> bool:
+    """Symptoms and questions have steps of their own; so has maintenance, whose headline is to ignore it."""
+    if incident.verdict is Verdict.MAINTENANCE:
+        return incident.fault == "orderly_shutdown"
+    return incident.verdict is Verdict.UNKNOWN and faults()[incident.fault].role != "primary"
+
+
+def _stronger_by_advice(incident: Incident, usual: Action) -> bool:
     """A device that left the bus needs the same steps whatever stronger word the vendor has for it."""
-    return incident.fault in ("accelerator_off_bus", "pcie_fatal") and list(Action).index(incident.action) >= list(
-        Action
-    ).index(usual)
+    return incident.fault in ("accelerator_off_bus", "pcie_fatal") and strength(incident.action) >= strength(usual)
 
 
 def job_state(incident: Incident, case: Case) -> JobState:

@@ -30,20 +30,20 @@ NO_STAMP = Stamp()
 
 
 def resolve(stamp: Stamp, zone: tzinfo = UTC, year: int | None = None) -> int | None:
-    """UTC milliseconds of a stamp, None where the clock is unknown or the year is missing.
+    """UTC milliseconds of a stamp, None where the clock is unknown, the year is missing, or no calendar has the time.
 
     A local time that the zone skips or repeats is read with its first offset (PEP 495, fold 0).
     """
     if stamp.clock is Clock.ABSOLUTE:
         return stamp.ms
-    if stamp.clock is Clock.NO_ZONE:
-        return _local(datetime(1970, 1, 1) + timedelta(milliseconds=stamp.ms), zone)
-    if stamp.clock is Clock.NO_YEAR and year is not None:
-        when = datetime(2000, 1, 1) + timedelta(milliseconds=stamp.ms)
-        try:
+    try:
+        if stamp.clock is Clock.NO_ZONE:
+            return _local(datetime(1970, 1, 1) + timedelta(milliseconds=stamp.ms), zone)
+        if stamp.clock is Clock.NO_YEAR and year is not None:
+            when = datetime(2000, 1, 1) + timedelta(milliseconds=stamp.ms)
             return _local(when.replace(year=year), zone)
-        except ValueError:  # 29 February in a common year: the guess of the year was wrong
-            return None
+    except (ValueError, OverflowError):  # 29 February in a common year: the guess was wrong; or beyond the calendar
+        return None
     return None
 
 
@@ -59,4 +59,4 @@ def rfc3339(at_ms: int | None) -> str | None:
         when = datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=at_ms)
     except OverflowError:
         return None
-    return when.strftime("%Y-%m-%dT%H:%M:%S.") + f"{when.microsecond // 1000:03d}Z"
+    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")

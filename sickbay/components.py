@@ -52,7 +52,7 @@ HOST_SCOPED = frozenset(
 JOB_SCOPED = frozenset({Kind.JOB, Kind.RANK})
 
 _UNSAFE = re.compile(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
-_PCI = re.compile(r"^(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.([0-7]))?$")
+_PCI = re.compile(r"^(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([01][0-9a-fA-F])(?:\.([0-7]))?$")
 
 
 def part(text: str) -> str:
@@ -102,7 +102,7 @@ def placed(component: Name, host: str, job: str = UNKNOWN) -> Name:
     if first != UNKNOWN or kind not in Kind.__members__.values():
         return component
     owner = job if Kind(kind) in JOB_SCOPED else host if Kind(kind) in HOST_SCOPED else UNKNOWN
-    return f"{kind}:{part(owner)}{slash}{tail}"
+    return f"{kind}:{part(owner)}{slash}{tail}"[:MAX_NAME]
 
 
 def pci_address(text: str, *, function: bool = False) -> str | None:

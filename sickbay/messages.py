@@ -87,7 +87,7 @@ class Message(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unkn
                 raise ValueError(f"{type(self).__name__}.{field} is not a finite number")
 
 
-class Event(Message, tag="event"):
+class Event(Message, frozen=True, kw_only=True, tag="event"):
     """Something discrete that a source said. `kind` is a row of kinds.toml, `code` the vendor's own ("XID 79")."""
 
     component: Name
@@ -113,7 +113,7 @@ class Event(Message, tag="event"):
     line: int = 0
 
 
-class Identity(Message, tag="identity"):
+class Identity(Message, frozen=True, kw_only=True, tag="identity"):
     """One device, all its names: joins what the kernel log, exporters and schedulers call it. Empty = not told."""
 
     host: str = UNKNOWN
@@ -142,7 +142,7 @@ class Relation(StrEnum):
     SAME_GROUP = "same_group"
 
 
-class Edge(Message, tag="edge"):
+class Edge(Message, frozen=True, kw_only=True, tag="edge"):
     """One row of the topology, valid from `from_ms` (inclusive) to `to_ms` (exclusive); None = open."""
 
     child: Name
@@ -163,7 +163,7 @@ class RankPlace(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     role: str = ""  # its place in the parallel groups: peers share it
 
 
-class Placement(Message, tag="placement"):
+class Placement(Message, frozen=True, kw_only=True, tag="placement"):
     """Which attempt (job + restart count) ran where. `hosts` in rank order where ranks are not told one by one."""
 
     job: str
@@ -178,7 +178,7 @@ class Placement(Message, tag="placement"):
     exclusive: bool = False
 
 
-class Progress(Message, tag="progress"):
+class Progress(Message, frozen=True, kw_only=True, tag="progress"):
     """What one rank said of one collective of one group. Sequence numbers are per group; -1 = not told."""
 
     rank: int
@@ -200,7 +200,7 @@ class Progress(Message, tag="progress"):
     line: int = 0
 
 
-class Step(Message, tag="step"):
+class Step(Message, frozen=True, kw_only=True, tag="step"):
     """One line of a training log (or one record of the training hook). Durations are of one step, in milliseconds."""
 
     step: int
@@ -216,7 +216,7 @@ class Step(Message, tag="step"):
     line: int = 0
 
 
-class Change(Message, tag="change"):
+class Change(Message, frozen=True, kw_only=True, tag="change"):
     """Who touched what when: driver, firmware, config, image, code revision, cabling, orderly shutdown."""
 
     target: Name
@@ -235,7 +235,7 @@ class Cite(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     line: int = 0
 
 
-class Evidence(Message, tag="evidence"):
+class Evidence(Message, frozen=True, kw_only=True, tag="evidence"):
     """One detector's claim about one component. `says` names a sentence template, `facts` fill it."""
 
     id: str
@@ -267,6 +267,10 @@ class Suspect(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     component: Name
     probability: Probability
 
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.probability <= 1.0:  # also not a number: it would become null, which no reader takes
+            raise ValueError(f"a probability of {self.probability} for {self.component}")
+
 
 class PlanStep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One step under the headline; verbs are rows of remediation/verbs.toml."""
@@ -288,7 +292,7 @@ class Affected(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     components: tuple[Name, ...] = ()
 
 
-class Incident(Message, tag="incident"):
+class Incident(Message, frozen=True, kw_only=True, tag="incident"):
     """One root cause. The id is that of its first evidence; a merged one points to where it went."""
 
     id: str
@@ -319,18 +323,36 @@ _decoder: msgspec.json.Decoder[AnyMessage] = msgspec.json.Decoder(AnyMessage, st
 
 
 def encode(message: AnyMessage) -> bytes:
-    """The message as JSON."""
-    return _encoder.encode(message)
+    """The message as JSON. A half character (a lone surrogate, from bytes that were no text) becomes `?`."""
+    try:
+        return _encoder.encode(message)
+    except UnicodeEncodeError:
+        return _encoder.encode(_whole(msgspec.to_builtins(message)))
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_whole(key): _whole(part) for key, part in value.items()}
+    return [_whole(part) for part in value] if isinstance(value, (list, tuple)) else value
 
 
 def decode(payload: bytes) -> AnyMessage:
     """The message in `payload`. Raises msgspec.ValidationError (a ValueError) that says what is wrong and where."""
     try:
-        return _decoder.decode(payload)
-    except RecursionError:
-        raise msgspec.ValidationError("nested too deeply") from None
+        message = _decoder.decode(payload)
+    except msgspec.ValidationError:
+        raise
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise msgspec.ValidationError(str(error) or "nested too deeply") from None
+    for field in message.__struct_fields__:
+        value = getattr(message, field)
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise msgspec.ValidationError(f"{type(message).__name__}.{field} does not fit 64 bits")
+    return message
 
 
-def replace(message: Any, **fields: Any) -> Any:
+def replace(message: Any, /, **fields: Any) -> Any:
     """A copy with some fields changed, checked like a new one."""
     return msgspec.structs.replace(message, **fields)

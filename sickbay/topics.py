@@ -36,7 +36,7 @@ _ALL = (
           max_bytes=4 * MIB, sync="normal", driving=True),
     Topic("sickbay.backfill.v1", "host", ("frame",), 4, keep_ms=DAY_MS, max_bytes=4 * MIB, sync="normal"),
     Topic("sickbay.events.v1", "host or switch", ("event",), 16, keep_ms=7 * DAY_MS, max_bytes=64 * KIB, driving=True),
-    Topic("sickbay.steps.v1", "host", ("frame",), 16, keep_ms=DAY_MS, sync="normal", driving=True),
+    Topic("sickbay.steps.v1", "host", ("frame", "step", "progress"), 16, keep_ms=DAY_MS, max_bytes=4 * MIB, sync="normal", driving=True),
     Topic("sickbay.schemas.v1", "schema id", ("layout",), 1, compacted=True, max_bytes=256 * KIB),
     Topic("sickbay.topology.v1", "component", ("edge", "identity"), 1, compacted=True, lag_ms=48 * HOUR_MS),
     Topic("sickbay.placement.v1", "job", ("placement",), 1, compacted=True, lag_ms=48 * HOUR_MS, max_bytes=4 * MIB),

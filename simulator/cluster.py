@@ -49,11 +49,6 @@ class Card:
         return f"0000:{ROOT_PORT[self.index % 8]}.0"
 
     @property
-    def nic(self) -> str:
-        """Device name of the NIC."""
-        return f"mlx5_{self.index}"
-
-    @property
     def interface(self) -> str:
         """Network interface of the NIC."""
         return f"enp{int(NIC_PCI[self.index % 8][:2], 16)}s0np0"
@@ -65,8 +60,8 @@ class Card:
 
     @property
     def port(self) -> Name:
-        """Name of the NIC's port."""
-        return name(Kind.PORT, self.host, self.nic, "1")
+        """Name of the NIC's port: the training network is Ethernet, so everybody calls it by its interface."""
+        return name(Kind.PORT, self.host, self.interface)
 
     @property
     def switch_port(self) -> Name:

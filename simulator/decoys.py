@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from simulator import lines
 from simulator.cluster import Card
 from simulator.expectation import Expectation
-from simulator.faults import Happening, host_name, job_name, ranks_of
+from simulator.faults.kit import Happening, host_name, job_name, ranks_of
 from simulator.lines import Printed
 from simulator.world import World
 

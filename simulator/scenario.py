@@ -18,7 +18,8 @@ import numpy as np
 from simulator.cluster import Card, Cluster, Layout, build
 from simulator.decoys import DECOYS
 from simulator.expectation import Expectation
-from simulator.faults import FAULTS, Happening
+from simulator.faults import FAULTS
+from simulator.faults.kit import Happening
 from simulator.moments import START_MS
 from simulator.physics import calm
 from simulator.workload import Job, Run

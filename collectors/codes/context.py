@@ -42,7 +42,8 @@ CLEARED_BY_BOOT = frozenset(
         RECOVERY,
     }
 )  # fmt: skip  # not: off the bus, failed to start, repair failed: a boot does not heal these
-PEER_CODES = frozenset({"Xid 45", "Xid 74", "Xid 145", "SXid 14017", "SXid 19084", "SXid 20034"})
+PORT = "port"  # stands for any fatal error of one port of a switch
+PEER_CODES = frozenset({"Xid 45", "Xid 74", "Xid 145", "SXid 14017", "SXid 19084", "SXid 20034", PORT})
 LINK_CODES = frozenset({"Xid 74", "Xid 145", "SXid 20034"})
 LINK_ROOTS = frozenset({"Xid 149", "Xid 150"})
 
@@ -157,18 +158,24 @@ def _claimed_by(event: Event) -> frozenset[str]:
     return LINK_CODES if event.kind == "accelerator.link_fatal" and event.code in LINK_ROOTS else frozenset()
 
 
+def _complaint(event: Event) -> str:
+    """The code under which a dead peer may be complained of, "" for any other event."""
+    if event.code == "Xid 145":  # only where the error crossed over from a peer
+        return event.code if event.kind == "accelerator.link_peer_error" else ""
+    if event.code in PEER_CODES:
+        return event.code
+    return PORT if event.kind == "fabric.switch_fatal" and event.scope == "domain" else ""
+
+
 def _blamed(event: Event, roots: Sequence[tuple[float, str, frozenset[str]]]) -> Event:
-    if (
-        event.code not in PEER_CODES
-        or not roots
-        or (event.code == "Xid 145" and event.kind != "accelerator.link_peer_error")
-    ):
+    complaint = _complaint(event) if roots else ""
+    if not complaint:
         return event
     at = moment(event).s
     start = bisect_left(roots, at - VICTIM_S, key=lambda root: root[0])
     near = [root for root in roots[start : start + RECENT] if root[0] <= at + VICTIM_S]
-    others = [component for _, component, codes in near if component != event.component and event.code in codes]
-    own = len(others) < sum(event.code in codes for _, _, codes in near)  # the device itself is among the dead
+    others = [component for _, component, codes in near if component != event.component and complaint in codes]
+    own = len(others) < sum(complaint in codes for _, _, codes in near)  # the device itself is among the dead
     return noted(event, victim_of=others[0]) if others and not own else event
 
 

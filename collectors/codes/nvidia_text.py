@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from collectors.codes import nvidia_links as links
 from collectors.codes.table import Code
-from sickbay.messages import Action, Blame, Severity
+from sickbay.messages import Action, Blame, Severity, strength
 
 Attributes = dict[str, str]
 
@@ -60,6 +60,21 @@ def told(row: Code, text: str) -> Told:
     """The row and the details once the text is read."""
     rule = _RULES.get(row.code)
     return rule(row, text) if rule else Told(row, {})
+
+
+def worded(row: Code, word: str) -> Code:
+    """An SXid's row by the word in the line (fatal, non-fatal): it differs between switch generations and port settings."""
+    kind = row.kind if row.kind in ("fabric.thermal", "fabric.recovered") else ""
+    if word == "fatal" and row.severity is not Severity.FATAL:
+        advice = max(row.advice or Action.IGNORE, Action.RESET_DEVICE, key=strength)
+        return replace(
+            row, kind=kind or "fabric.switch_fatal", severity=Severity.FATAL, scope="domain", advice=advice, when="now"
+        )
+    if word.startswith("non") and row.severity in (Severity.FATAL, Severity.ERROR):
+        return replace(
+            row, kind=kind or "fabric.switch_nonfatal", severity=Severity.WARNING, advice=Action.WATCH, when=""
+        )
+    return row
 
 
 def _exception(row: Code, text: str) -> Told:

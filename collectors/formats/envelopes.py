@@ -38,7 +38,7 @@ _DMESG_T = re.compile(
     rf"^\[{_WEEKDAY} {_SHORT}(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)(?:\.\d{{1,9}})? (?P<year>\d{{4}})\] ?{_CALLER}"
 )
 _KMSG = re.compile(r"^(?P<priority>\d{1,4}),\d{1,20},(?P<us>\d{1,18}),[^;,]{1,4}(?:,[^;]{0,200})?;")
-_ISO = re.compile(rf"^\[?{stamps.ISO}(?P<end>\]?)(?![\w:,;|])[ \t]?")  # a separator behind it: a table, not a log
+_ISO = re.compile(rf"^\[?{stamps.ISO}(?P<end>\]?)(?::(?= ))?(?![\w:,;|.])[ \t]?")  # a separator behind it: a table, not a log
 _JOURNAL_FULL = re.compile(rf"^{_WEEKDAY} {stamps.DATE} {stamps.CLOCK} (?P<zone_name>[A-Z]{{2,5}}|[+-]\d\d(?:\d\d)?) ")
 _BSD = re.compile(
     rf"^\[?(?:(?P<year_first>\d{{4}}) )?{_SHORT}(?:(?P<year>\d{{4}}) )?{stamps.CLOCK}(?: (?P<year_last>\d{{4}}))?(?P<end>\]?)(?![\w:]) ?"
@@ -225,7 +225,7 @@ def _iso(match: re.Match[str], rest: str, _: Line) -> Line:
     if rest.startswith(("stdout ", "stderr ")) and (cri := _CRI.match(rest)):
         return layer._replace(body=rest[cri.end() :], stream=cri["stream"])
     text = match[0]
-    if text[10] == "T" and text[19] == "," and match["zone"]:
+    if text[10:11] == "T" and text[19:20] == "," and match["zone"]:
         return layer._replace(origin=RING)  # dmesg --time-format=iso: the only writer with a comma and a zone
     return layer if match["end"] else _spoken(layer, strict=True)
 

@@ -55,6 +55,11 @@ class Source(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ports: tuple[int, ...] = ()
     prefixes: tuple[str, ...] = ()
 
+    @property
+    def of_accelerators(self) -> bool:
+        """Whether the exporter speaks of accelerators and what is on them; else it is the host's own."""
+        return bool(self.pci or self.uuid or self.index)
+
 
 @dataclass(frozen=True, slots=True)
 class Target:

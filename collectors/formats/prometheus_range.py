@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Iterator
+from itertools import islice, pairwise
 from pathlib import PurePosixPath
 
 import msgspec
@@ -116,9 +117,9 @@ def _converted(series: list[_Series]) -> list[Series]:
 
 def _salvaged(data: bytes, tally: Tally) -> Iterator[Series]:
     """Series of a cut or damaged answer, or of several answers after each other; of a cut one its whole points."""
-    starts = [match.start() for match, _ in zip(_SERIES_START.finditer(data), range(MAX_PIECES), strict=False)]
+    starts = [match.start() for match in islice(_SERIES_START.finditer(data), MAX_PIECES)]
     failures = read = 0
-    for start, end in zip(starts, [*starts[1:], len(data)], strict=True):
+    for start, end in pairwise([*starts, len(data)]):
         series = _piece(data[start:end].decode("utf-8", "replace"), tally)
         failures = 0 if series else failures + 1
         if series:
@@ -126,7 +127,7 @@ def _salvaged(data: bytes, tally: Tally) -> Iterator[Series]:
             yield series
         elif failures > MAX_FAILURES:
             break
-    if not read or tally.unparsed:
+    if not read or tally.unparsed or data.count(b"{") != data.count(b"}"):
         tally.unparsed += not tally.unparsed
         tally.note(f"the answer is cut or damaged: {read} series could be read, some perhaps in part")
 

@@ -1,39 +1,42 @@
-"""Text exposition of Prometheus and OpenMetrics: one scrape or several after each other, whole, cut or reduced.
+"""Text of Prometheus and OpenMetrics: one scrape or several after each other, whole, cut or reduced; promtool's output.
 
 A scrape without times gives samples at `at_ms` 0, which means unknown: whoever knows when it was taken dates them.
 """
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import TypeAlias
 
 from collectors.formats.metric_names import UP, is_known, targets
 from collectors.formats.reading import Reading, Tally
 from collectors.formats.series_events import CodeEvents
-from collectors.formats.series_names import Names
+from collectors.formats.series_names import Names, fits, is_slice
 from collectors.formats.series_rows import SeriesRows
 from collectors.formats.text import MAX_LINE, blocks
 from sickbay import components
 from sickbay.clock import NO_STAMP, Clock, Stamp
-from sickbay.components import UNKNOWN, Kind
+from sickbay.components import UNKNOWN, Kind, Name
 
 FLUSH = 50_000  # values collected before rows are given out at the next change of series
 MOST = 500_000  # values collected in any case, and series remembered of one scrape
+CACHED = 100_000  # label texts remembered
 MAX_LABELS = 64
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL = re.compile(r'[\s,]*([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"([^"\\]*(?:\\.[^"\\]*)*)"')
 _VALUE = re.compile(
-    r"\s*([+-]?(?:\d[\d.eE+-]*|\.\d[\deE+-]*|[Ii]nf(?:inity)?|[Nn]a[Nn]))(?:\s+(-?\d+(?:\.\d+)?))?\s*(?:#.*)?$"
+    r"\s*(?:=> )?([+-]?(?:\d[\d.eE+-]*|\.\d[\deE+-]*|[Ii]nf(?:inity)?|[Nn]a[Nn]))"
+    r"(?:\s+(?:@\[)?(-?\d+(?:\.\d+)?)\]?)?\s*(?:#.*)?$"
 )
+_POINT = re.compile(r"(\S+) @\[(\d+(?:\.\d+)?)\]$")
 _SEPARATOR = re.compile(r"(?:timestamp|scrape(?:d at)?)\b[\s:=]*(.*)$", re.IGNORECASE)
 _ESCAPE = re.compile(r"\\(.)")
 _TYPE = re.compile(
     r"# (?:HELP [a-zA-Z_:]|TYPE [a-zA-Z_:][a-zA-Z0-9_:]* "
     r"(?:counter|gauge|histogram|gaugehistogram|summary|untyped|unknown|info|stateset)\b)"
 )
-_SAMPLE = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*(?:\s*\{.*\})?\s+[+-]?(?:\d[\d.eE+-]*|Inf|NaN)(?:\s+-?[\d.]+)?\s*$")
-
-_Told: TypeAlias = tuple[str, dict[str, str], float, int]
+_SAMPLE = re.compile(
+    r"([a-zA-Z_:][a-zA-Z0-9_:]*)?(?:\s*\{(?:__name__=\"([^\"]*)\")?.*\})?\s+"
+    r"(?:=>$|(?:=> )?[+-]?(?:\d[\d.eE+-]*|Inf|NaN)(?:\s+(?:-?[\d.]+|@\[[\d.]+\]))?\s*$)"
+)
 
 
 def confidence(head: bytes, name: str) -> float:
@@ -41,14 +44,15 @@ def confidence(head: bytes, name: str) -> float:
     lines = [line.strip() for line in head.decode("utf-8", "replace").split("\n")[:400] if line.strip()]
     lines = [line for line in lines if len(line) <= 4096]
     typed = sum(1 for line in lines if _TYPE.match(line))
-    samples = [line for line in lines if line[0] != "#" and _SAMPLE.match(line)]
-    known = sum(1 for line in samples if is_known(line.split("{")[0].split()[0]))
-    other = sum(1 for line in lines if line[0] != "#" and not _SEPARATOR.match(line)) - len(samples)
+    told = [line for line in lines if line[0] != "#" and not _SEPARATOR.match(line) and not _POINT.match(line)]
+    samples = [match for line in told if (match := _SAMPLE.match(line)) and (match.group(1) or match.group(2))]
+    known = sum(1 for match in samples if is_known(match.group(1) or match.group(2)))
+    other = len(told) - len(samples)
     if other > max(2, len(samples) // 4):  # the head may end, and a reduced scrape may break, in the middle of a line
         return 0.0
     if typed or known:
         return 0.95
-    return 0.4 if samples and all("{" in line for line in samples) else 0.0
+    return 0.4 if samples and all("{" in match.group() for match in samples) else 0.0
 
 
 def read(chunks: Iterable[bytes], tally: Tally, name: str = "") -> Iterator[Reading]:
@@ -67,7 +71,10 @@ class _Scrapes:
         self.names = Names()
         self.codes = CodeEvents()
         self.rows = SeriesRows()
-        self.seen: set[int] = set()  # series of this scrape that carry no time
+        self.labels: dict[str, dict[str, str]] = {}  # by their text: a device's are the same in all its series
+        self.places: dict[tuple[int, str], tuple[Name | None, bool]] = {}  # (exporter, labels) -> component, slice?
+        self.seen: set[tuple[str, str]] = set()  # series of this scrape that carry no time
+        self.heading = ("", "")
         self.series = ""
         self.at_ms = 0
         self.known = self.other = self.slices = 0
@@ -81,51 +88,89 @@ class _Scrapes:
         if separator := _SEPARATOR.match(line):
             yield from self._next_scrape(_time(separator.group(1)))
             return
-        match = _NAME.match(line)
-        if not match:
-            self.tally.unparsed += 1
-        elif not is_known(match.group()):
-            self.other += 1
-        elif (told := parsed(line, match.group(), match.end())) is None:
-            self.tally.unparsed += 1
+        if _POINT.match(line):  # of the series that promtool headed with "=>"
+            name, text = self.heading
+            start = 0
         else:
-            yield from self._sample(*told, line, number)
+            self.heading = ("", "")
+            match = _NAME.match(line)
+            name, start = (match.group(), match.end()) if match else ("", 0)
+            if name and not is_known(name):
+                self.other += 1
+                return
+            labels = self._label_text(line, start) if name or line[0] == "{" else None
+            if labels is None:
+                self.tally.unparsed += 1
+                return
+            text, start = labels, start + len(labels)
+            name = name or self.labels[text].get("__name__", "")
+        if not is_known(name):
+            self.other += 1
+        elif line.endswith("=>") and not line[start:-2].strip():
+            self.heading = (name, text)
+        elif told := value_at(line, start):
+            self.known += 1
+            yield from self._dated(name, text, told[1])
+            yield from self._sample(name, text, told[0], told[1] or self.at_ms, line, number)
+        else:
+            self.tally.unparsed += 1
 
-    def _sample(
-        self, name: str, labels: dict[str, str], value: float, at_ms: int, line: str, number: int
-    ) -> Iterator[Reading]:
-        self.known += 1
+    def _label_text(self, line: str, start: int) -> str | None:
+        """The labels' own text, once its meaning is in `labels`; None where it is damaged."""
+        if line[start : start + 1] != "{":
+            self.labels[""] = {}
+            return ""
+        text = line[start : line.find("} ", start) + 1]
+        if not text or text not in self.labels:  # else these very characters were whole labels before
+            found = labels_at(line, start)
+            if found is None:
+                return None
+            if len(self.labels) >= CACHED:
+                self.labels.clear()
+                self.places.clear()
+            text = line[start : found[1]]
+            self.labels[text] = found[0]
+        return text
+
+    def _dated(self, name: str, text: str, at_ms: int) -> Iterator[Reading]:
+        """Rows that are complete now: of the scrape before this one, or of many series."""
         if not at_ms:
-            at_ms = self.at_ms
-            identity = hash((name, *labels.items()))
-            if (
-                identity in self.seen or len(self.seen) >= MOST
-            ):  # the same series again: scrapes were put together without a word between
-                yield from self._next_scrape(at_ms)
-            self.seen.add(identity)
+            if (name, text) in self.seen or len(self.seen) >= MOST:
+                yield from self._next_scrape(self.at_ms)  # scrapes were put together without a word between
+            self.seen.add((name, text))
         if self.rows.count >= (FLUSH if name != self.series else MOST):
             yield from self.rows.flush(self.tally)
         self.series = name
-        target = targets().get(name)
-        for found in self.names.learn(target, labels):
-            yield Reading(found, number)
-        if name == UP:
-            column, host = self.names.up_column(labels), self.names.host(labels)
-            if column and host != UNKNOWN and value in (0.0, 1.0):
-                self.rows.add_host(components.name(Kind.HOST, host), at_ms, column, value)
+
+    def _sample(self, name: str, text: str, value: float, at_ms: int, line: str, number: int) -> Iterator[Reading]:
+        target, labels = targets().get(name), self.labels[text]
         if target is None:
+            for found in self.names.learn(None, labels):
+                yield Reading(found, number)
+            if name == UP:
+                self._up(labels, value, at_ms)
             return
-        component = self.names.component(target, labels)
-        if component is None:
+        place = self.places.get((id(target.source), text))
+        if place is None:
+            for found in self.names.learn(target, labels):
+                yield Reading(found, number)
+            place = self.names.component(target.source, labels), is_slice(target.source, labels)
+            self.places[id(target.source), text] = place
+        component, of_slice = place
+        if component is None or not fits(target.metric, labels):
             return
-        if self.names.is_slice(target, labels):
+        if of_slice:
             self.slices += 1
             return
         if target.metric.to:
             self.rows.add(target, labels, component, at_ms, value)
-        stamp = Stamp(Clock.ABSOLUTE, at_ms) if at_ms else NO_STAMP
-        if event := self.codes.event(target, labels, component, value, at_ms or None, line):
-            yield Reading(event, number, stamp)
+        if target.metric.code and (event := self.codes.event(target, labels, component, value, at_ms or None, line)):
+            yield Reading(event, number, Stamp(Clock.ABSOLUTE, at_ms) if at_ms else NO_STAMP)
+
+    def _up(self, labels: dict[str, str], value: float, at_ms: int) -> None:
+        column, host = self.names.up_column(labels), self.names.host(labels)
+        if column and host != UNKNOWN and value in (0.0, 1.0):
+            self.rows.add_host(components.name(Kind.HOST, host), at_ms, column, value)
 
     def _next_scrape(self, at_ms: int) -> Iterator[Reading]:
         yield from self.rows.flush(self.tally)
@@ -141,23 +186,22 @@ class _Scrapes:
             self.tally.note(f"{self.other} series, none of a name that is known here")
 
 
-def parsed(line: str, name: str, start: int) -> _Told | None:
-    """Name, labels, value and time in ms (0 = not told) of a sample line whose name ends at `start`."""
+def labels_at(line: str, start: int) -> tuple[dict[str, str], int] | None:
+    """The labels that begin with the brace at `start`, and where they end; None where they are damaged."""
     labels: dict[str, str] = {}
-    if line[start : start + 1] == "{":
-        start += 1
-        while (label := _LABEL.match(line, start)) and len(labels) < MAX_LABELS:
-            labels[label.group(1)] = _unescaped(label.group(2))
-            start = label.end()
-        end = line.find("}", start)  # what stands between is an elision ("...") or damage
-        if end < 0 or '"' in line[start:end]:
-            return None
-        start = end + 1
+    start += 1
+    while (label := _LABEL.match(line, start)) and len(labels) < MAX_LABELS:
+        labels[label.group(1)] = _unescaped(label.group(2))
+        start = label.end()
+    end = line.find("}", start)  # what stands between is an elision ("...") or damage
+    return None if end < 0 or '"' in line[start:end] else (labels, end + 1)
+
+
+def value_at(line: str, start: int) -> tuple[float, int] | None:
+    """Value and time in ms (0 = not told) that follow at `start`."""
     match = _VALUE.match(line, start)
-    if not match:
-        return None
     try:
-        return name, labels, float(match.group(1)), _time(match.group(2) or "")
+        return (float(match.group(1)), _time(match.group(2)) if match.group(2) else 0) if match else None
     except ValueError:
         return None
 

@@ -12,7 +12,7 @@ from sickbay.components import Name
 from sickbay.messages import MAX_MESSAGE, Event, Severity
 
 MAX_REMEMBERED = 100_000  # (component, code) pairs of one input
-MAX_COUNT = 1_000_000_000
+MOST = 2**32  # of a code or a count: larger numbers are blanks or damage
 
 
 @dataclass(slots=True)
@@ -26,11 +26,12 @@ class CodeEvents:
     ) -> Event | None:
         """The event of this value, None where it says no code or nothing new."""
         metric = target.metric
-        if not metric.code or not 0 <= value <= MAX_COUNT:
+        if not metric.code or not 0 <= value < MOST:
             return None
         told = labels.get(metric.code_label, "")[:32] if metric.code_label else value if value.is_integer() else ""
         code = metric.code % (int(told) if isinstance(told, float) else told) if told or told == 0 else ""
         key = (component, target.name, told if isinstance(told, str) else "")
+        first = key not in self.shown
         before = self.shown.get(key, math.nan if metric.code_label else 0.0)
         if len(self.shown) < MAX_REMEMBERED or key in self.shown:
             self.shown[key] = value
@@ -42,16 +43,17 @@ class CodeEvents:
             component=component,
             kind="accelerator.code_reported",
             at_ms=at_ms,
-            count=int(value) if metric.code_label else 1,
+            count=max(1, int(value)) if metric.code_label else 1,
             code=code,
             severity=Severity.INFO,
-            attributes=_attributes(target, labels),
+            attributes=_attributes(target, labels, first),
             message=text[:MAX_MESSAGE],
         )
 
 
-def _attributes(target: Target, labels: dict[str, str]) -> dict[str, str]:
-    if not target.metric.code_label:
-        return {"last_value": "yes", "series": target.name}
-    window = labels.get("window_size_in_ms", "")[:16]
-    return {"window": "yes", "series": target.name} | ({"window_ms": window} if window else {})
+def _attributes(target: Target, labels: dict[str, str], first: bool) -> dict[str, str]:
+    """`last_value` or `window`: what the number is. `onset` unknown: it stood there when we first looked."""
+    told = {"window" if target.metric.code_label else "last_value": "yes", "series": target.name}
+    if window := labels.get("window_size_in_ms", "")[:16]:
+        told["window_ms"] = window
+    return told | ({"onset": "unknown"} if first else {})

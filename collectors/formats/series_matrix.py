@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from collectors.formats.metric_names import UP, Target, converted, is_known, targets
 from collectors.formats.reading import Reading, Tally
 from collectors.formats.series_events import CodeEvents
-from collectors.formats.series_names import Names
+from collectors.formats.series_names import Names, fits, is_slice
 from collectors.formats.series_rows import note_saturated
 from sickbay import components
 from sickbay.clock import Clock, Stamp
@@ -78,9 +78,11 @@ class _Matrix:
         if target is None:
             yield from self._up(labels, series) if name == UP else ()
             return
-        component = self.names.component(target, labels)
-        if component is None or self.names.is_slice(target, labels):
-            self.slices += component is not None
+        component = self.names.component(target.source, labels)
+        if component is None or not fits(target.metric, labels):
+            return
+        if is_slice(target.source, labels):
+            self.slices += 1
             return
         at_ms, raw = points(series.points, self.tally)
         if not len(at_ms):

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, field
 from functools import cache
 
-from collectors.formats.metric_names import Source, Target, sources
+from collectors.formats.metric_names import Metric, Source, Target, sources
 from sickbay import components
 from sickbay.components import UNKNOWN, Kind, Name
 from sickbay.messages import Identity
@@ -16,6 +16,17 @@ MAX_IDENTITIES = 200_000  # what one input may make us remember
 _VIRTUAL = re.compile(r"lo$|veth|cali|docker|br-|virbr|tun|tap|cni|flannel|lxc|kube|dummy|ifb|nodelocaldns|vnet|podman")
 _INSTANCE = re.compile(r"(?:https?://)?(\[[0-9A-Fa-f:.]{2,45}\]|[^/:\[\]\s]{1,253})(?::(\d{1,5}))?(?:/|$)")
 _HERE = re.compile(r"localhost$|localhost\.|127\.|::1$|0\.0\.0\.0$")
+
+
+def fits(metric: Metric, labels: dict[str, str]) -> bool:
+    """Whether the series has the labels that its row asks for."""
+    return all(labels.get(key, wanted) == wanted for key, wanted in metric.where.items())
+
+
+def is_slice(source: Source, labels: dict[str, str]) -> bool:
+    """Whether the series speaks of a part of a device only: its values are not the device's."""
+    marks = (labels.get(label, "") for label in source.partition)
+    return any(mark and mark not in source.whole for mark in marks)
 
 
 def is_virtual(device: str) -> bool:
@@ -35,7 +46,7 @@ class Names:
     """Names of one input's components. It learns which names belong together as series pass; hold one an input."""
 
     host_of: dict[str, str] = field(default_factory=dict)  # instance, or its address alone; "" once two hosts share it
-    table_of_target: dict[tuple[str, str], str] = field(default_factory=dict)  # (job, instance) -> table
+    up_of: dict[tuple[str, str], str] = field(default_factory=dict)  # (job, instance) -> column of its `up`
     pci_of_uuid: dict[tuple[str, str], str] = field(default_factory=dict)
     told: set[tuple[str, ...]] = field(default_factory=set)
 
@@ -47,8 +58,8 @@ class Names:
                 self.host_of[name] = ""
         if target is None:
             return self._new(self._interface(labels)) if "bus_info" in labels else self._new(_alias(labels))
-        if len(self.table_of_target) < MAX_IDENTITIES:
-            self.table_of_target.setdefault((labels.get("job", ""), instance), target.source.table)
+        if len(self.up_of) < MAX_IDENTITIES:
+            self.up_of.setdefault((labels.get("job", ""), instance), _up_column(target.source))
         return self._new(_alias(labels), self._device(target.source, labels))
 
     def host(self, labels: dict[str, str]) -> str:
@@ -61,11 +72,9 @@ class Names:
         # Two hosts behind one instance: a proxy, whose address is neither's name.
         return _told_host(labels) or learnt or UNKNOWN
 
-    def component(self, target: Target, labels: dict[str, str]) -> Name | None:
+    def component(self, source: Source, labels: dict[str, str]) -> Name | None:
         """The component a series speaks of, None where its labels do not name one that we follow."""
-        source, host = target.source, self.host(labels)
-        if any(labels.get(key, wanted) != wanted for key, wanted in target.metric.where.items()):
-            return None
+        host = self.host(labels)
         if source.table == "host":
             return components.name(Kind.HOST, host)
         if source.port:
@@ -74,16 +83,10 @@ class Names:
         unit = self._unit(source, labels, host)
         return components.name(Kind(source.table), host, unit) if unit else None
 
-    def is_slice(self, target: Target, labels: dict[str, str]) -> bool:
-        """Whether the series speaks of a part of a device only: its values are not the device's."""
-        marks = (labels.get(label, "") for label in target.source.partition)
-        return any(mark and mark not in target.source.whole for mark in marks)
-
     def up_column(self, labels: dict[str, str]) -> str | None:
         """Which column of the host the `up` of this scrape job is; None for exporters that are none of ours."""
         job, instance = labels.get("job", ""), labels.get("instance", "")
-        table = self.table_of_target.get((job, instance)) or _job_table(job.lower()) or _port_table(instance)
-        return {"": None, "accelerator": "accelerator_source_up"}.get(table, "up")
+        return self.up_of.get((job, instance)) or _column_of_port(instance) or _column_of_job(job.lower())
 
     def _unit(self, source: Source, labels: dict[str, str], host: str) -> str:
         """A device's most stable name: PCI address, else UUID, else index, else serial number."""
@@ -136,18 +139,22 @@ def _alias(labels: dict[str, str]) -> Identity | None:
     return Identity(host=host, kind="host", name=other) if host and other and host != other else None
 
 
+def _up_column(source: Source) -> str:
+    return "accelerator_source_up" if source.of_accelerators else "up"
+
+
 @cache
 def _job_words() -> tuple[tuple[str, str], ...]:
-    return tuple((word, source.table) for source in sources().values() for word in source.jobs)
+    return tuple((word, _up_column(source)) for source in sources().values() for word in source.jobs)
 
 
-def _job_table(job: str) -> str:
-    tables = {"accelerator" if table == "accelerator" else "host" for word, table in _job_words() if word in job}
-    # "gpu-node-exporter" says both: then the port or the series must tell.
-    return tables.pop() if len(tables) == 1 else ""
+def _column_of_job(job: str) -> str | None:
+    columns = {column for word, column in _job_words() if word in job}
+    # "gpu-node-exporter" says both: then only the port or the series can tell.
+    return columns.pop() if len(columns) == 1 else None
 
 
-def _port_table(instance: str) -> str:
+def _column_of_port(instance: str) -> str | None:
     match = _INSTANCE.match(instance)
     port = int(match.group(2)) if match and match.group(2) else 0
-    return next((source.table for source in sources().values() if port and port in source.ports), "")
+    return next((_up_column(source) for source in sources().values() if port and port in source.ports), None)

@@ -16,10 +16,10 @@ from collectors.formats.slurm_records import Job, Node, is_job_id, job_readings,
 from collectors.formats.text import clean_text
 from sickbay.clock import NO_STAMP, Stamp
 
-MAX_DOCUMENT = 256 << 20  # bytes: `squeue --json` of 20,000 jobs takes about 80 MB
+MAX_DOCUMENT = 128 << 20  # bytes: `squeue --json` of 20,000 jobs takes about 80 MB [estimate: 4 kB a job]
 _LISTS = re.compile(r'"(?:jobs|nodes|sinfo)"\s{0,20}:\s{0,20}\[')
 _OWN = re.compile(
-    r'"(?:job_state|job_id|exit_code|slurmctld_version|last_backfill|slurm|hostname|boot_time|gres)"\s{0,20}:'
+    r'"(?:job_state|restart_cnt|failed_node|het|het_job_id|slurm|slurmctld_version|slurmd_start_time|slurmd_version)"'
 )
 
 
@@ -33,13 +33,21 @@ def read(chunks: Iterable[bytes], tally: Tally) -> Iterator[Reading]:
     loaded = _load(chunks, tally)
     if loaded is None:
         return
-    for job in _rows(loaded, "jobs", tally):
+    for job in _rows(loaded.jobs, tally):
         yield from _job(job, tally)
-    for node in (*_rows(loaded, "nodes", tally), *_rows(loaded, "sinfo", tally)):
+    for node in _rows([*loaded.nodes, *loaded.sinfo], tally):
         yield from _node(node, tally)
 
 
-def _load(chunks: Iterable[bytes], tally: Tally) -> dict[str, Any] | None:
+class _Document(msgspec.Struct):
+    """The lists in the object; rows stay bytes until their turn."""
+
+    jobs: list[msgspec.Raw] = []
+    nodes: list[msgspec.Raw] = []
+    sinfo: list[msgspec.Raw] = []
+
+
+def _load(chunks: Iterable[bytes], tally: Tally) -> _Document | None:
     held = bytearray()
     for chunk in chunks:
         held += chunk
@@ -48,17 +56,19 @@ def _load(chunks: Iterable[bytes], tally: Tally) -> dict[str, Any] | None:
             tally.note(f"JSON of more than {MAX_DOCUMENT >> 20} MiB: refused")
             return None
     try:
-        loaded = msgspec.json.decode(bytes(held).decode("utf-8-sig", "replace"))
-    except (msgspec.DecodeError, RecursionError) as error:
+        return msgspec.json.decode(held.removeprefix(b"\xef\xbb\xbf"), type=_Document)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         tally.unparsed += 1
-        tally.note(f"no valid JSON: {error}")
+        tally.note(f"no list of jobs or nodes in JSON: {error}")
         return None
-    return loaded if isinstance(loaded, dict) else None
 
 
-def _rows(loaded: dict[str, Any], key: str, tally: Tally) -> Iterator[dict[str, Any]]:
-    rows = loaded.get(key)
-    for row in rows if isinstance(rows, list) else ():
+def _rows(rows: list[msgspec.Raw], tally: Tally) -> Iterator[dict[str, Any]]:
+    for raw in rows:
+        try:
+            row = msgspec.json.decode(bytes(raw).decode("utf-8", "replace"))
+        except (msgspec.DecodeError, RecursionError):
+            row = None
         if isinstance(row, dict):
             yield row
         else:

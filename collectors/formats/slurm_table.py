@@ -23,6 +23,8 @@ from collectors.formats.slurm_records import (
     node_states,
 )
 from collectors.formats.text import lines
+from sickbay.components import Kind, kind_of
+from sickbay.messages import Event
 
 # Headings as the commands print them, by what they hold.
 _COLUMNS = {
@@ -59,6 +61,8 @@ class _Table:
     layout: _Layout
     pipes: bool
     seen: set[tuple[str, str]] = field(default_factory=set)
+    times: dict[str, int] = field(default_factory=dict)  # rows per job: `sacct -D` lists every attempt, in order
+    torn: bool = False  # the last row ended early: what follows may be the rest of its name
     held: str = ""
     line: int = 0
     pieces: int = 0
@@ -81,6 +85,7 @@ class _Blanks:
     columns: list[str]
 
     def cells(self, row: str) -> list[str] | None:
+        row = _CANCELLED.sub("CANCELLED", row)
         waiting = _PENDING.search(row) if self.columns[-1] == "nodes" else None
         words = (row[: waiting.start()] if waiting else row).split()
         return _aligned([*words, *([waiting[1]] if waiting else [])], self.columns, " ")
@@ -209,12 +214,17 @@ def _begins(table: _Table, row: str) -> bool:
 def _close(table: _Table | None, tally: Tally) -> Iterator[Reading]:
     if table is not None and table.held:
         row, table.held = table.held, ""
-        yield from _row(table, row, table.line, tally)
+        accuses = not table.torn
+        readings = list(_row(table, row, table.line, tally))
+        table.torn = row.count("|") < len(table.columns) - 1
+        yield from (reading for reading in readings if accuses or not _on_host(reading))
+
+
+def _on_host(reading: Reading) -> bool:
+    return isinstance(reading.record, Event) and kind_of(reading.record.component) is Kind.HOST
 
 
 def _row(table: _Table, row: str, number: int, tally: Tally) -> Iterator[Reading]:
-    if not table.pipes:
-        row = _CANCELLED.sub("CANCELLED", row)
     cells = table.layout.cells(row)
     if cells is None:
         tally.unparsed += 1
@@ -222,12 +232,12 @@ def _row(table: _Table, row: str, number: int, tally: Tally) -> Iterator[Reading
     told = {column: cell.strip() for column, cell in zip(table.columns, cells, strict=True)}
     text = " ".join(row.split())
     if "job" in told or "raw" in told:
-        yield from _job(told, text, number, tally)
+        yield from _job(table, told, text, number, tally)
     else:
         yield from _nodes(table, told, text, number, tally)
 
 
-def _job(told: dict[str, str], text: str, number: int, tally: Tally) -> Iterator[Reading]:
+def _job(table: _Table, told: dict[str, str], text: str, number: int, tally: Tally) -> Iterator[Reading]:
     job_id = told.get("raw") or told.get("job", "")
     state = job_state(told.get("state", ""))
     if is_step_id(job_id) or is_step_id(told.get("job", "")) or "[" in job_id:
@@ -235,15 +245,17 @@ def _job(told: dict[str, str], text: str, number: int, tally: Tally) -> Iterator
     if not is_job_id(job_id) or ("state" in told and not state):
         tally.unparsed += 1
         return
-    nodes = told.get("nodes", "")
     restarts = told.get("restarts", "")
+    earlier = table.times.get(job_id, 0)
+    if len(table.times) < MAX_SEEN:
+        table.times[job_id] = earlier + 1
     job = Job(
         id=job_id,
         state=state,
-        attempt=int(restarts) if len(restarts) < 7 and restarts.isascii() and restarts.isdigit() else 0,
+        attempt=int(restarts) if len(restarts) < 7 and restarts.isascii() and restarts.isdigit() else earlier,
         exit=told.get("exit", ""),
-        nodes="" if nodes.startswith("(") else nodes,
-        failed_node="" if told.get("failed", "").startswith("(") else told.get("failed", ""),
+        nodes=_hosts(told.get("nodes", ""), tally),
+        failed_node=_hosts(told.get("failed", ""), tally),
         start=stamps.iso(told.get("start", "")),
         end=stamps.iso(told.get("end", "")),
         name=" ".join(told.get("name", "").split()),
@@ -252,6 +264,14 @@ def _job(told: dict[str, str], text: str, number: int, tally: Tally) -> Iterator
         line=number,
     )
     yield from job_readings(job, tally)
+
+
+def _hosts(text: str, tally: Tally) -> str:
+    """A cell of hosts; none where it tells why a job waits, or was cut to the width of its column."""
+    if text.endswith("+"):
+        tally.unparsed += 1
+        tally.note("host list cut to the width of its column; print it with -P")
+    return "" if text.startswith("(") or text.endswith("+") else text
 
 
 def _nodes(table: _Table, told: dict[str, str], text: str, number: int, tally: Tally) -> Iterator[Reading]:

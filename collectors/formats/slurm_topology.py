@@ -24,7 +24,7 @@ _CONF_KEY = re.compile(
     r"(?i)(?:^|(?<=\s))(SwitchName|BlockName|Switches|Nodes|LinkSpeed|Level|BlockIndex|BlockSizes?)"
     r"[ \t]{0,8}=[ \t]{0,8}(?!\w{1,20}=)(\S*)"
 )
-_YAML = re.compile(r"^[ \t]*-?[ \t]*topology[ \t]*:", re.M)
+_YAML = re.compile(r"^[ \t]*(?:-[ \t]*)?topology[ \t]*:", re.M)
 _YAML_BODY = re.compile(
     r"^[ \t]*(?:-[ \t]*)?(?:tree|block|flat|ring|torus3d|switches|blocks|cluster_default)[ \t]*:", re.M
 )

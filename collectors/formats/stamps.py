@@ -16,7 +16,7 @@ _RANK = {Clock.ABSOLUTE: 4, Clock.NO_ZONE: 3, Clock.NO_YEAR: 2, Clock.SINCE_BOOT
 
 DATE = r"(?P<year>\d{4})[-/](?P<month>\d\d)[-/](?P<day>\d\d)"
 CLOCK = r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)(?:[.,](?P<fraction>\d{1,9}))?"
-ZONE = r"(?: ?(?P<zone>Z|UTC|GMT|[+-]\d\d:?\d\d)(?![\w:]))?"
+ZONE = r"(?: ?(?P<zone>Z|UTC|GMT|[+-]\d\d:?\d\d)(?!\w|:\d))?"
 ISO = rf"{DATE}[T _]{CLOCK}{ZONE}"
 _ISO = re.compile(rf"^{ISO}$")
 # glog and klog: [rank3]:[E311 04:27:23.100200300, E0311 04:27:31.120000; the month may lack its zero.
@@ -45,7 +45,7 @@ def absolute(ms: float) -> Stamp:
     if not -1e15 < ms < 1e15:
         return NO_STAMP
     year = 1970 + ms / (365.2425 * 86_400_000)
-    return Stamp(Clock.ABSOLUTE, int(ms)) if YEARS.start <= year < YEARS.stop else NO_STAMP
+    return Stamp(Clock.ABSOLUTE, int(ms + 0.001)) if YEARS.start <= year < YEARS.stop else NO_STAMP
 
 
 def epoch(number: float) -> Stamp:

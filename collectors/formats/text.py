@@ -22,7 +22,8 @@ _ESCAPES = re.compile(
 )
 # The same colours after an encoder: rsyslog (#033[31m), cat -v (^[[31m), JSON (\u001b[31m).
 _ENCODED_ESCAPES = re.compile(rb"(?:#033|\^\[|\\u001[bB]|\\x1b)\[[0-9;?]{0,32}[A-Za-z]")
-_ENCODED_MARKS = (b"#033[", b"^[[", b"\\u001b[", b"\\u001B[", b"\\x1b[")
+# First byte and whole mark: looking for one byte is free, for a word it is not.
+_ENCODED_MARKS = ((b"#", b"#033["), (b"^", b"^[["), (b"\\", b"\\u001b["), (b"\\", b"\\u001B["), (b"\\", b"\\x1b["))
 _CONTROLS = bytes([*range(9), 0x0B, 0x0C, *range(0x0E, 0x20), 0x7F])  # all but tab, line feed, carriage return
 # C1 controls, zero-width and directional characters, line separators, byte order mark: invisible or deceiving.
 _INVISIBLE_LEADS = (b"\xc2", b"\xe2\x80", b"\xe2\x81", b"\xd8\x9c", b"\xef\xbb\xbf")  # a look before the slow leap
@@ -48,7 +49,7 @@ def clean(raw: bytes) -> bytes:
     """`raw` as valid UTF-8 without escapes, control and invisible characters; line feeds are all kept."""
     if b"\x1b" in raw:
         raw = _ESCAPES.sub(b"", raw)
-    if any(mark in raw for mark in _ENCODED_MARKS):
+    if any(byte in raw and mark in raw for byte, mark in _ENCODED_MARKS):
         raw = _ENCODED_ESCAPES.sub(b"", raw)
     raw = raw.translate(None, _CONTROLS)
     if raw.isascii():
@@ -63,18 +64,18 @@ def clean_text(text: str) -> str:
 
 
 def segments(line: str) -> Iterator[str]:
-    """The pieces of a line between carriage returns, right-trimmed, empty ones left out."""
+    """The pieces of a line between carriage returns, blank ones left out."""
     for piece in line.split("\r"):
-        if trimmed := piece.rstrip():
-            yield trimmed
+        if piece and not piece.isspace():
+            yield piece
 
 
 def lines(chunks: Iterable[bytes], tally: Tally) -> Iterator[tuple[int, str]]:
-    """All lines with their 1-based numbers: for readers that want every line and need no speed."""
+    """All lines with their 1-based numbers, right-trimmed: for readers that want every line and need no speed."""
     for block in blocks(chunks, tally, 1 << 18):
         for offset, line in enumerate(block.text.decode().split("\n")):
             for piece in segments(line):
-                yield block.first + offset, piece
+                yield block.first + offset, piece.rstrip()
 
 
 def _utf8(chunks: Iterable[bytes]) -> Iterator[bytes]:

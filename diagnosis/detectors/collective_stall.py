@@ -10,7 +10,7 @@ from statistics import median
 
 from diagnosis.case import Case
 from diagnosis.evidence import FAIR, GOOD, STRONG, bucket_of, identity
-from diagnosis.waiting import MOST_ABSENT, absent_ranks, groups_of, mismatch
+from diagnosis.waiting import MOST_ABSENT, GroupState, absent_ranks, blockers, groups_of, mismatch
 from sickbay.components import UNKNOWN, Kind, Name, name, parts_of
 from sickbay.messages import Action, Cite, Event, Evidence, Placement, Progress, Severity, Step
 
@@ -43,20 +43,30 @@ def _job(event: Event) -> str:
 def _of_job(job: str, progress: list[Progress], lines: list[Event], case: Case) -> Iterator[Evidence]:
     states = groups_of(progress)
     waited = sorted({rank for state in states for rank in state.waiting})
-    told = [one for one in progress if one.state == "waiting"]
-    if not waited and not lines:
+    told = _held_up(progress, states)
+    absent, circle = absent_ranks(states)
+    if not waited and not lines and not absent:
         return
     onset = _onset(progress, lines)
     cited = _cites(told or progress, lines)
     component = name(Kind.JOB, job)
     pair = mismatch(progress)
-    absent, circle = absent_ranks(states)
     if pair or circle:
         yield _mismatch(component, job, pair, onset, cited)
     elif 0 < len(absent) <= MOST_ABSENT:
         for rank, who in absent.items():
             yield _absent(job, rank, who, onset, progress, len(absent))
     yield _stall(component, job, waited, states_named(told, lines), onset, cited, bool(absent))
+
+
+def _held_up(progress: list[Progress], states: list[GroupState]) -> list[Progress]:
+    """What was said of the very operations that ranks wait in: first those that somebody did not enter."""
+    for held in ([state for state in states if blockers(state)], states):
+        at = {(state.group, rank, seq) for state in held for rank, seq in state.waiting.items()}
+        found = [one for one in progress if (one.group or one.group_name, one.rank, one.seq) in at]
+        if found:
+            return found
+    return []
 
 
 def states_named(told: list[Progress], lines: list[Event]) -> dict[str, str]:
@@ -75,7 +85,8 @@ def _onset(progress: list[Progress], lines: list[Event]) -> int | None:
         for event in lines
         if event.at_ms is not None and event.attributes.get("timeout_ms", "").isdecimal()
     ]
-    times = times or [event.at_ms for event in lines if event.at_ms is not None]
+    posted = [one.at_ms for one in progress if one.at_ms is not None and one.state in ("entered", "started")]
+    times = times or posted or [event.at_ms for event in lines if event.at_ms is not None]
     return min(times, default=None)
 
 

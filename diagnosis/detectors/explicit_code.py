@@ -39,6 +39,7 @@ ELSEWHERE = frozenset(
 )  # fmt: skip
 CONSEQUENCE = ("victim_of", "caused_by")  # set by context rules: another event explains this one
 STALE = ("window", "last_value")  # a value that tells that something was, not when
+CLEARED = ("cleared_by_boot", "cleared_by_recovery")  # what once was wrong is over
 
 
 def claims(case: Case) -> Iterable[Evidence]:
@@ -142,27 +143,27 @@ def build(
     )
 
 
-def _stale(event: Event) -> bool:
-    return any(word in event.attributes for word in STALE)
+def _over(event: Event) -> bool:
+    return any(event.attributes.get(word) for word in (*STALE, *CLEARED))
 
 
 def _lowered(burst: list[Event], strength: float) -> float:
     """What only tells that something was once, or that a boot has since cleared, proves little about now."""
-    weak = all(_stale(event) or "cleared_by_boot" in event.attributes for event in burst)
+    weak = all(_over(event) for event in burst)
     consequence = all(any(word in event.attributes for word in CONSEQUENCE) for event in burst)
     return WEAK if weak or consequence else strength
 
 
 def _severity(burst: list[Event]) -> Severity:
-    if all(_stale(event) or "cleared_by_boot" in event.attributes for event in burst):
+    if all(_over(event) for event in burst):
         return Severity.WARNING
     return worst(event.severity for event in burst)
 
 
 def _advice(burst: list[Event]) -> Action | None:
-    if all(_stale(event) or "cleared_by_boot" in event.attributes for event in burst):
+    if all(_over(event) for event in burst):
         return Action.WATCH
-    given = [event.advice for event in burst if event.advice is not None and not _stale(event)]
+    given = [event.advice for event in burst if event.advice is not None and not _over(event)]
     return max(given, key=list(Action).index, default=None)
 
 
@@ -175,7 +176,7 @@ def _facts(burst: list[Event]) -> dict[str, str]:
         "where": first.component,
         "process": next((event.process for event in burst if event.process), ""),
     }
-    for word in (*CONSEQUENCE, *STALE, "cleared_by_boot"):
+    for word in (*CONSEQUENCE, *STALE, *CLEARED):
         if value := first.attributes.get(word):
             facts[word] = value
     if first.at_ms is None and (at := event_time(first)) is not None:

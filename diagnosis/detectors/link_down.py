@@ -27,21 +27,27 @@ FAULT_OF = {Kind.OPTIC: "optic_fault", Kind.NIC: "nic_failed", Kind.SWITCH: "swi
 
 def claims(case: Case) -> Iterable[Evidence]:
     """One claim per port, and one per shared part of ports that went together."""
-    downs = [event for event in case.events if event.kind == "port.down" and not _by_order(event, case)]
+    closed, ups = _by_component(case, "port.admin_down"), _by_component(case, "port.up")
+    downs = [event for event in case.events if event.kind == "port.down" and not _by_order(event, closed)]
     by_port: dict[Name, list[Event]] = defaultdict(list)
     for event in downs:
         by_port[event.component].append(event)
     for port in sorted(by_port):
-        yield _of_port(by_port[port], case)
+        yield _of_port(by_port[port], ups[port])
     for together in _at_once(downs):
         yield from _of_part(together, case)
 
 
-def _by_order(event: Event, case: Case) -> bool:
-    return any(
-        other.kind == "port.admin_down" and other.component == event.component and _near(other, event, ADMIN_MS)
-        for other in case.events
-    )
+def _by_component(case: Case, kind: str) -> dict[Name, list[Event]]:
+    found: dict[Name, list[Event]] = defaultdict(list)
+    for event in case.events:
+        if event.kind == kind:
+            found[event.component].append(event)
+    return found
+
+
+def _by_order(event: Event, closed: dict[Name, list[Event]]) -> bool:
+    return any(_near(other, event, ADMIN_MS) for other in closed.get(event.component, ()))
 
 
 def _near(first: Event, second: Event, within_ms: int) -> bool:
@@ -49,8 +55,7 @@ def _near(first: Event, second: Event, within_ms: int) -> bool:
     return a is not None and b is not None and a[0] == b[0] and abs(a[1] - b[1]) <= within_ms
 
 
-def _of_port(downs: list[Event], case: Case) -> Evidence:
-    ups = [event for event in case.events if event.kind == "port.up" and event.component == downs[0].component]
+def _of_port(downs: list[Event], ups: list[Event]) -> Evidence:
     returned = any(0 <= up.at_ms - down.at_ms <= BACK_MS for up in ups for down in downs if up.at_ms and down.at_ms)
     again = any(_near(first, second, FLAP_MS) for first, second in pairwise(downs))
     flaps = returned or again

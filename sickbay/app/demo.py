@@ -6,7 +6,7 @@ formats, frames, the log, windows, detectors. Only the cluster is made up.
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from sickbay.app.agents import Told
 from sickbay.app.live import Agents, Pipeline
 from sickbay.log.memory import MemoryLog
 from sickbay.messages import Incident
+from sickbay.topics import TOPICS, Topic
 from simulator.decoys import DECOYS
 from simulator.envelopes import syslog
 from simulator.expectation import Score, score
@@ -39,7 +40,8 @@ class Outcome:
     incidents: tuple[Incident, ...]
     found_s: dict[str, int]  # incident: second of the night at which it was first said
     case: Case
-    records: int
+    simulated_s: int
+    records: int  # of telemetry that went through the log, ticks included
     unparsed: int
     real_s: float
 
@@ -62,6 +64,7 @@ def night(seed: int) -> Scenario:
 def run(
     seed: int,
     *,
+    until_s: int = UNTIL_S,
     lang: str = "en",
     say: Callable[[int, Incident], None] = lambda at_s, incident: None,
     progress: Callable[[int], None] = lambda at_s: None,
@@ -69,12 +72,12 @@ def run(
     """Runs the night and scores it. `say` is called as incidents are found or change, `progress` each second."""
     began = time.monotonic()
     made, now = night(seed), [0]
-    log = MemoryLog(clock=lambda: now[0], seed=seed)
+    log = MemoryLog(small_site(), clock=lambda: now[0], seed=seed)
     pipeline = Pipeline(log, lang)
     agents = Agents(log, Names(made.cluster.identities()), made.cluster.hosts)
     agents.tell_facts(made.cluster.edges(), made.cluster.identities())
     found_s: dict[str, int] = {}
-    for second in made.seconds(UNTIL_S):
+    for second in made.seconds(until_s):
         now[0] = second.at_ms + 1000
         at_s = (now[0] - made.start_ms) // 1000
         agents.tell_placements(second.placements)
@@ -88,9 +91,15 @@ def run(
     scores, left = score(made.expectations(), incidents)
     return Outcome(
         seed=seed, scenario=made, scores=tuple(scores), extra=tuple(left), incidents=incidents, found_s=found_s,
-        case=pipeline.diagnoser.horizon.case(now[0]), records=pipeline.windows.records, unparsed=agents.unparsed,
+        case=pipeline.diagnoser.horizon.case(now[0]), simulated_s=until_s,
+        records=pipeline.windows.records, unparsed=agents.unparsed,
         real_s=time.monotonic() - began,
     )  # fmt: skip
+
+
+def small_site() -> dict[str, Topic]:
+    """The topics with two partitions at most: eight hosts do not need sixteen."""
+    return {name: replace(topic, partitions=min(2, topic.partitions)) for name, topic in TOPICS.items()}
 
 
 def told(second: Second, start_ms: int) -> Iterator[Told]:

@@ -7,7 +7,7 @@ import msgspec
 
 from sickbay import __version__
 from sickbay.answer import Answer, InputRow, as_dict, event_rows, incident_row
-from sickbay.app.demo import UNTIL_S, Outcome
+from sickbay.app.demo import Outcome
 from sickbay.app.plots import plots_of
 from sickbay.clock import rfc3339
 from sickbay.messages import Incident
@@ -64,7 +64,7 @@ def as_json(outcome: Outcome) -> bytes:
             "schema": "sickbay.demo/1",
             "seed": outcome.seed,
             "accelerators": len(outcome.scenario.cluster.cards),
-            "simulated_s": UNTIL_S,
+            "simulated_s": outcome.simulated_s,
             "real_s": round(outcome.real_s, 2),
             "right": outcome.right,
             "faults": [score for score in scores if not score["decoy"]],

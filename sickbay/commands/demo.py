@@ -95,11 +95,11 @@ def _end(outcome: "Outcome") -> None:
     console.print()
     console.print(table)
     good = sum(score.right for score in outcome.scores)
-    simulated = ((outcome.case.now_ms or 0) - outcome.scenario.start_ms) // 1000
     print(
         f"{good} of {len(outcome.scores)} right, {len(outcome.extra)} unfounded. "
-        f"{len(outcome.scenario.cluster.cards)} accelerators, {outcome.records} log records, "
-        f"{simulated} s of simulated time in {outcome.real_s:.1f} s."
+        f"{len(outcome.scenario.cluster.cards)} accelerators, "
+        f"{outcome.records} telemetry records through the log (ticks included), "
+        f"{outcome.simulated_s} s of simulated time in {outcome.real_s:.1f} s."
     )
 
 

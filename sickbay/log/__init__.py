@@ -105,7 +105,11 @@ class OffsetOutOfRange(LogError):
 
 
 class Fenced(LogError):
-    """The task belongs to another member by now, or the member was replaced: nothing was committed."""
+    """The task belongs to another member by now: nothing was committed. The next poll tells all that was lost."""
+
+
+class Replaced(Fenced):
+    """Another process joined under this member's name: it is out for good and must stop."""
 
 
 class TooLarge(LogError):
@@ -184,7 +188,7 @@ class TaskLog(Protocol):
 
         Waits up to `timeout_s` where there is nothing. A newly assigned task stands at its committed offset, or at the
         oldest record where nothing was committed. Raises OffsetOutOfRange where retention overtook the position, and
-        Fenced where another member took this one's name.
+        Replaced where another process took this member's name.
         """
         ...
 

@@ -10,6 +10,7 @@ from sickbay.log import (
     OffsetOutOfRange,
     Output,
     Position,
+    Replaced,
     Task,
     TooLarge,
     UnknownTopic,
@@ -59,5 +60,10 @@ def fits(task: Task, position: Position) -> None:
 
 
 def fenced(group: str, member: str, why: str) -> Fenced:
-    """The refusal that every engine gives to a member that is out."""
+    """The refusal that every engine gives to a member that lost its tasks."""
     return Fenced(f"{member!r} of group {group!r}: {why}; nothing was committed: forget the open work and poll again")
+
+
+def replaced(group: str, member: str) -> Replaced:
+    """The refusal that every engine gives to a member whose name was taken."""
+    return Replaced(f"{member!r} of group {group!r}: another process took its name; nothing was committed: stop")

@@ -60,8 +60,11 @@ class Group:
 
     def allow(self, member: Member, tasks: Iterable[Task], now_ms: int) -> None:
         """Raises Fenced unless the member is in and holds all `tasks`."""
-        if self._members.get(member.name) is not member:
-            raise checks.fenced(self.name, member.name, "it was replaced, or silent for too long")
+        present = self._members.get(member.name)
+        if present is None:
+            raise checks.fenced(self.name, member.name, "it was silent for too long")
+        if present is not member:
+            raise checks.replaced(self.name, member.name)
         for task in tasks:
             if self._owner.get(task) is not member or task not in member.told:
                 raise checks.fenced(self.name, member.name, f"{task.topic}[{task.partition}] is not held")
@@ -70,7 +73,7 @@ class Group:
     def _welcome(self, member: Member, now_ms: int) -> None:
         present = self._members.setdefault(member.name, member)
         if present is not member:
-            raise checks.fenced(self.name, member.name, "another process took its name")
+            raise checks.replaced(self.name, member.name)
         member.seen_ms = now_ms
 
     def _evict_silent(self, member: Member, now_ms: int) -> None:

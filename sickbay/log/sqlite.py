@@ -268,7 +268,7 @@ class SqliteTasks:
         if self._closed:
             raise Closed("the member left its group: join again")
         if row is None or row[0] != self._epoch:
-            raise checks.fenced(self.group, self.member, "another one took its place")
+            raise checks.replaced(self.group, self.member)
 
     def assignment(self) -> frozenset[Task]:
         """The tasks this member holds, as told by `poll`."""

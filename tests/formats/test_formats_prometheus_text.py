@@ -98,6 +98,28 @@ def test_times_are_milliseconds_or_openmetrics_seconds(stamp: str, at_ms: int) -
     assert cells(records) == {(NAME, at_ms, "temperature_celsius"): 61}
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "".join(f'{{__name__="node_load1", instance="a:9100"}} {v} 17900000{t}000\n' for v, t in ((3, "00"), (4, 15))),
+        'node_load1{instance="a:9100"} =>\n3 @[1790000000]\n4 @[1790000015.000]\n',
+        'node_load1{instance="a:9100"} => 3 @[1790000000.000]\nnode_load1{instance="a:9100"} => 4 @[1790000015]\n',
+    ],
+    ids=["tsdb dump", "query range", "query instant"],
+)
+def test_what_promtool_prints(text: str) -> None:
+    records, tally = read(text)
+    assert cells(records) == {("host:a", 1790000000000, "load_1m"): 3, ("host:a", 1790000015000, "load_1m"): 4}
+    assert tally.unparsed == 0
+    assert prometheus_text.confidence(text.encode(), "x") > 0.9
+
+
+def test_points_below_an_unknown_series_belong_to_nobody() -> None:
+    records, tally = read('node_load1{instance="a:9100"} =>\n3 @[1790000000]\nother{} =>\n4 @[1790000000]\n')
+    assert cells(records) == {("host:a", 1790000000000, "load_1m"): 3}
+    assert tally.unparsed == 0
+
+
 def test_a_window_count_is_a_cross_check_whose_code_is_the_label() -> None:
     text = (
         "# HELP DCGM_EXP_XID_ERRORS_COUNT Count of XID Errors within user-specified time window\n"
@@ -121,7 +143,8 @@ def test_a_last_code_is_told_once_and_again_only_after_a_change() -> None:
 
 
 def test_a_partition_never_stands_for_its_device() -> None:
-    text = f'DCGM_FI_DEV_POWER_USAGE{{{CARD}}} 300\nDCGM_FI_PROF_SM_ACTIVE{{{CARD},GPU_I_PROFILE="1g.10gb",GPU_I_ID="7"}} 0\n'
+    text = f"DCGM_FI_DEV_POWER_USAGE{{{CARD}}} 300\n"
+    text += f'DCGM_FI_PROF_SM_ACTIVE{{{CARD},GPU_I_PROFILE="1g.10gb",GPU_I_ID="7"}} 0\n'
     records, tally = read(text)
     assert cells(records) == {(NAME, 0, "power_watts"): 300}
     assert any("partitions" in note for note in tally.notes)
@@ -197,7 +220,6 @@ def test_worst_lane_of_an_optic_and_decimal_codes() -> None:
         'DCGM_FI_DEV_GPU_TEMP{gpu="0"} 6O',
         'DCGM_FI_DEV_GPU_TEMP{gpu="0"} 1_0',
         'DCGM_FI_DEV_GPU_TEMP{gpu="0" 61}',
-        '{gpu="0"} 61',
         "=== 61",
     ],
 )
@@ -221,10 +243,18 @@ def test_a_line_over_the_limit_is_cut_and_counted() -> None:
     assert tally.cut == 1
 
 
+def test_a_value_may_stand_at_its_labels() -> None:
+    text = 'node_load1 1\nDCGM_FI_DEV_GPU_TEMP{gpu="0"}50\nDCGM_FI_DEV_GPU_TEMP{gpu="1"} 51 # {trace="a"} 1\n'
+    assert cells(read(text)[0]) == {
+        ("host:?", 0, "load_1m"): 1,
+        ("accelerator:?/0", 0, "temperature_celsius"): 50,
+        ("accelerator:?/1", 0, "temperature_celsius"): 51,
+    }
+
+
 def test_escapes_in_labels() -> None:
-    told = prometheus_text.parsed(r'm{a="x\"}y",b="c\\d",c="e\nf"} 1', "m", 1)
-    assert told is not None
-    assert told[1] == {"a": 'x"}y', "b": r"c\d", "c": "e f"}
+    text = r'{a="x\"}y",b="c\\d",c="e\nf"} 1'
+    assert prometheus_text.labels_at(text, 0) == ({"a": 'x"}y', "b": r"c\d", "c": "e f"}, len(text) - 2)
 
 
 label = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Zl", "Zp", "Cf"]), max_size=12)
@@ -234,7 +264,10 @@ label = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Zl
 def test_what_an_exporter_writes_is_read_back(labels: dict[str, str], value: float) -> None:
     escaped = {k: v.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") for k, v in labels.items()}
     line = "m{" + ",".join(f'{key}="{text}"' for key, text in escaped.items()) + "} " + repr(value)
-    assert prometheus_text.parsed(line, "m", 1) == ("m", labels, value, 0)
+    found = prometheus_text.labels_at(line, 1)
+    assert found is not None
+    assert found[0] == labels
+    assert prometheus_text.value_at(line, found[1]) == (value, 0)
 
 
 @given(st.integers(1, 50))
@@ -255,9 +288,11 @@ def test_other_texts_are_not_taken_for_scrapes() -> None:
         assert prometheus_text.confidence(text.encode(), "x.prom") < 0.3
 
 
+@pytest.mark.slow
 def test_mutations_never_crash_nor_invent_devices() -> None:
     chance = random.Random(7)
     source = (SCRAPE + 'node_infiniband_state_id{device="mlx5_2",port="1"} 4 1790000000000\n# EOF\n').encode()
+    source += b'node_load1{instance="a:9100"} =>\n3 @[1790000000]\n{__name__="up",job="node"} 1 1790000000000\n'
     for _ in range(5_000):
         data = bytearray(source)
         for _ in range(chance.randint(1, 6)):

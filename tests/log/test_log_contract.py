@@ -20,6 +20,7 @@ from sickbay.log import (
     OffsetOutOfRange,
     Output,
     Position,
+    Replaced,
     Task,
     TooLarge,
     UnknownTopic,
@@ -266,9 +267,9 @@ def test_a_member_of_the_same_name_replaces_and_fences_the_first(engine: Engine)
     record = drained(zombie)[0]
     fresh = engine.log.join("group", ["in"], "m")
     assert IN in fresh.poll().assigned
-    with pytest.raises(Fenced, match="nothing was committed"):
+    with pytest.raises(Replaced, match="nothing was committed"):
         zombie.commit([Output("out", b"k", b"from the dead", 0)], done(record))
-    with pytest.raises(Fenced):
+    with pytest.raises(Replaced):
         zombie.poll()
     assert engine.all("out") == []
     assert fresh.committed(IN) is None
@@ -320,7 +321,7 @@ def test_a_silent_member_is_evicted_and_cannot_commit(engine: Engine) -> None:
     with pytest.raises(Fenced):
         sleeper.commit([Output("out", b"k", b"late", 0)], done(record))
     woken = sleeper.poll()
-    assert set(woken.revoked) == {Task("in", index) for index in range(3)}
+    assert set(woken.revoked) == {Task("in", index) for index in range(3)}  # all is told as lost, so all is set up anew
     assert engine.all("out") == []
 
 

@@ -171,6 +171,18 @@ def test_missing_is_null_and_never_zero() -> None:
     assert found.select(GAUGE, f"{GAUGE}__max", f"{GAUGE}__spread", f"{COUNTER}__increase").row(0) == (None,) * 4
 
 
+def test_of_two_values_told_at_once_the_worse_stays() -> None:
+    def optic(rx_dbm: float, celsius: float) -> Samples:
+        values = {"rx_power_dbm": np.array([rx_dbm]), "temperature_celsius": np.array([celsius])}
+        return Samples("optic", ["optic:s1/7"], np.array([START], np.int64), values)
+
+    for lanes in ([optic(-2.0, 40.0), optic(-12.0, 41.0)], [optic(-12.0, 41.0), optic(-2.0, 40.0)]):
+        frame = join(lanes)["optic"]
+        assert frame.row(0) == ("optic:s1/7", START, -12.0, 41.0)
+        twice = pl.concat([join([lane])["optic"] for lane in lanes])
+        assert features(twice, TABLES["optic"])["rx_power_dbm"].to_list() == [-12.0]
+
+
 def test_a_gauge_that_falls_is_no_restart() -> None:
     assert windows([("accelerator:h1/0", START, 57.0, None), ("accelerator:h1/0", START + 1000, 21.0, None)])[
         f"{GAUGE}__spread"

@@ -49,7 +49,7 @@ class Grammar:
 
 def _card(where: str) -> Name:
     """The card: by its PCI address, else as the driver numbers it."""
-    address = pci_address(where) if where.count(":") == 2 else None
+    address = pci_address(where)
     return name(Kind.ACCELERATOR, UNKNOWN, address or (f"MTGPU {where}" if where else UNKNOWN))
 
 

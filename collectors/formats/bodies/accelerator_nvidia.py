@@ -15,7 +15,7 @@ from collectors.codes.table import Code
 from collectors.formats.bodies import Sample
 from collectors.formats.reading import Line, Record
 from sickbay.components import UNKNOWN, Kind, Name, name, pci_address
-from sickbay.messages import Action, Event, Identity, Severity, strength
+from sickbay.messages import Action, Event, Identity, Severity
 
 T = TypeVar("T")
 
@@ -176,9 +176,10 @@ def _xid_event(found: re.Match[str]) -> Event:
     attributes |= {{"I": "mig", "CI": "mig_compute"}[key]: value for key, value in _MIG.findall(found["where"])}
     if cause := _CAUSE.search(text):
         attributes["caused_by"] = f"Xid {cause[1]}"
-    index = _INDEX.search(text)
-    component = _card(found["where"].split(" ")[0], index[1] if index else UNKNOWN)
-    return _event(row, f"Xid {code}", component, attributes, _process(found["process"], found["pid"]))
+    component = _card(found["where"].split(" ")[0], text)
+    event = _event(row, f"Xid {code}", component, attributes, _process(found["process"], found["pid"]))
+    far_end = attributes.get("remote_pci")
+    return replace(event, peer=_card(far_end)) if far_end else event
 
 
 def _process(command: str | None, pid: str | None) -> str:
@@ -215,22 +216,7 @@ def _sxid_event(found: re.Match[str]) -> Event:
     address = pci_address(found["where"].removeprefix("PCI:"))
     virtual = address is None or not address.strip("0:")  # inside a virtual machine the address may be all zeros
     component = name(Kind.FABRIC, UNKNOWN, f"nvidia-nvswitch{found['switch']}" if virtual else address or UNKNOWN)
-    return _event(_worded(nvidia.sxid(code), word), f"SXid {code}", component, attributes)
-
-
-def _worded(row: Code, word: str) -> Code:
-    """Fatal or Non-fatal in the line outranks the table: it differs between switch generations and port settings."""
-    kind = row.kind if row.kind in ("fabric.thermal", "fabric.recovered") else ""
-    if word == "fatal" and row.severity is not Severity.FATAL:
-        advice = max(row.advice or Action.IGNORE, Action.RESET_DEVICE, key=strength)
-        return replace(
-            row, kind=kind or "fabric.switch_fatal", severity=Severity.FATAL, scope="domain", advice=advice, when="now"
-        )
-    if word.startswith("non") and row.severity in (Severity.FATAL, Severity.ERROR):
-        return replace(
-            row, kind=kind or "fabric.switch_nonfatal", severity=Severity.WARNING, advice=Action.WATCH, when=""
-        )
-    return row
+    return _event(nvidia_text.worded(nvidia.sxid(code), word), f"SXid {code}", component, attributes)
 
 
 def _notice_event(notice: _Notice, index: str) -> Event:
@@ -243,9 +229,13 @@ def _notice_event(notice: _Notice, index: str) -> Event:
     )
 
 
-def _card(address: str, otherwise: str = UNKNOWN) -> Name:
+def _card(address: str, text: str = "") -> Name:
     """The card at a PCI address; where a scrubber took the address away, as the text calls it."""
-    return name(Kind.ACCELERATOR, UNKNOWN, pci_address(address.removeprefix("PCI:")) or otherwise)
+    place = pci_address(address.removeprefix("PCI:"))
+    if place is None:
+        index = _INDEX.search(text)
+        place = index[1] if index else UNKNOWN
+    return name(Kind.ACCELERATOR, UNKNOWN, place)
 
 
 def _remember(state: dict[str, T], stream: str, value: T) -> None:

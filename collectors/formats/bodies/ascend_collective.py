@@ -28,7 +28,7 @@ _LOCATION = re.compile(
     re.IGNORECASE,
 )
 _LOST = re.compile(r"serverId\[([^\]]{1,64})\], deviceId\[(\d{1,4})\], (Heartbeat Lost) Occurred")
-_PEER = re.compile(r"(?:Waiting peer rank: ?|remote rank ?:? ?)\[?(\d{1,9})\]?")
+_PEER = re.compile(r"(?:Waiting peer rank: ?|remote rank ?:? ?)\[?(\d{1,10})(?!\d)")
 _OWN = re.compile(r"\b(?:rankId|localUserrank|local_?rank)[:\[ ]{1,3}(\d{1,7})\b", re.IGNORECASE)
 _TAG = re.compile(r"tag\[(?:Hcom)?([A-Za-z]{3,40})[_\]]")
 _GROUP = re.compile(r"group:? ?\[([^\],]{1,120})[\],]")
@@ -177,7 +177,10 @@ def _signature(body: str, rank: int) -> list[Record]:
         code = f"copy engine status {match[1]}"
         return [event("rank.device_error", rank_name(rank), code=code, blame=Blame.HARDWARE, severity=Severity.ERROR)]
     for text, kind, code, blame in _SIGNATURES:
-        if text in body:
+        at = body.find(text)
+        if at > 0 and body[at - 1].isalnum():  # "ALLREDUCE ERROR" is no UCE
+            continue
+        if at >= 0:
             return [event(kind, _where(kind, rank), code=code, blame=blame)]
     if (match := _CODE.search(body)) and match[1] in _CODES:
         kind, blame = _CODES[match[1]]

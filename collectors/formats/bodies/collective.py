@@ -9,12 +9,13 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from collectors.codes.collective import COMPLETIONS, DEVICE_ERRORS, LOCAL, Completion
 from collectors.formats.bodies import Sample
 from collectors.formats.events import LINE_LIMIT, event, rank_name
 from collectors.formats.rank_prefix import origin
 from collectors.formats.reading import Line, Record
 from sickbay.components import UNKNOWN, Kind, name, path
-from sickbay.messages import Blame, Event, Placement, RankPlace, Severity
+from sickbay.messages import Event, Placement, RankPlace
 
 _MAX_RANKS = 65_536  # places remembered until the end of the input
 
@@ -27,9 +28,9 @@ _BKCL = re.compile(
 )
 _COMPLETION = re.compile(
     r"Got completion (?:from peer (?P<peer>[^\s<]{1,80})(?:<\d{1,6}>)? )?with "
-    r"(?:status=|error )(?:[A-Z][A-Z_]{2,40}\((?P<named>\d{1,3})\)|(?P<bare>\d{1,3}))(?P<tail>.*)"
+    r"(?:status=|error )(?:[A-Z][A-Z_]{2,40}\((?P<named>\d{1,3})\)|(?P<bare>\d{1,3})(?!\d))(?P<tail>.*)"
 )
-_VENDOR = re.compile(r"vendor[_ ]err[= ](\d{1,6})")
+_VENDOR = re.compile(r"vendor[_ ]err[= ](\d{1,6})\b")
 _LOCAL = re.compile(r"localGids? ?([0-9A-Fa-f:.]{2,45})")
 _REMOTE = re.compile(r"remoteGids? ?([0-9A-Fa-f:.]{2,45})")  # no blank after the word in current releases
 _HCA = re.compile(r"\bhca ([\w.-]{1,64})")
@@ -47,6 +48,14 @@ _SOCKET = re.compile(
     r"(?:[Cc]onnect to|[Cc]all to \w{2,12} from) (?P<peer>[^\s<]{1,253})<\d{1,6}> (?:failed|returned) ?:? ?"
     r"(?P<why>Connection reset by peer|Connection refused|Connection timed out|No route to host)"
 )
+_QUEUE_PAIR = re.compile(
+    r"Call to ibv_modify_qp failed with (?:error )?(?:\d{1,4} )?(?P<why>[A-Za-z ]{3,60})"
+    r"(?:, on dev (?P<device>[\w.-]{1,64}):\d{1,3})?"
+)
+_LOCAL_END = re.compile(r"local GID ([0-9A-Fa-f:.]{2,45})")
+_REMOTE_END = re.compile(r"remote GID ([0-9A-Fa-f:.]{2,45})")
+_GLOO = re.compile(r"\bpair\.cc:\d{1,5}\] (?P<why>Connection (?:closed|reset) by peer) \[(?P<peer>[^\]\s]{2,60})\]:\d")
+_OWN_RANK = re.compile(r"\[(?:PG ID \d{1,9} PG GUID \w{1,40}\(default_pg\) |PG 0 )?Rank (\d{1,7})\]")
 _INIT = re.compile(
     r"comm (?P<comm>0x[0-9a-f]{1,16}) rank (?P<rank>\d{1,7}) n[Rr]anks (?P<of>\d{1,7}) (?:cuda|hip|musa)Dev \d{1,4} "
     r"(?:nvmlDev \d{1,4} )?busId (?P<bus>[0-9a-f]{4,12})(?: commId (?P<id>0x[0-9a-f]{1,16}))?"
@@ -55,50 +64,11 @@ _DEVICE_ERROR = re.compile(
     r"(?:CUDA|Cuda|cuda|HIP|hip|MUSA|XPU)(?: driver| runtime)? ?(?:[Ee]rror|failure)(?: \d{1,4})?[:,]? ?'?"
     r"(?P<what>[^'\"\n]{4,120})"
 )
-_ROCM = re.compile(r"(HW Exception|Memory access fault) by GPU node-(\d{1,4})")
-_MEMORY = re.compile(r"(?:CUDA|HIP|MUSA|NPU|MLU|XPU) out of memory")
-
-
-class _Code(NamedTuple):
-    """A completion code of the verbs interface."""
-
-    name: str
-    kind: str
-    blame: Blame = Blame.EITHER
-
-
-_LOCAL_KIND = "rank.collective_error"
-_COMPLETIONS = {  # rdma-core verbs.h, enum ibv_wc_status; readings of the public NCCL source and issues
-    1: _Code("LOC_LEN_ERR", _LOCAL_KIND, Blame.APPLICATION),
-    2: _Code("LOC_QP_OP_ERR", _LOCAL_KIND, Blame.APPLICATION),
-    4: _Code("LOC_PROT_ERR", _LOCAL_KIND),
-    5: _Code("WR_FLUSH_ERR", "path.flushed"),
-    8: _Code("LOC_ACCESS_ERR", _LOCAL_KIND, Blame.APPLICATION),
-    9: _Code("REM_INV_REQ_ERR", "path.remote_error"),
-    10: _Code("REM_ACCESS_ERR", "path.remote_error"),
-    11: _Code("REM_OP_ERR", "path.remote_error"),
-    12: _Code("RETRY_EXC_ERR", "path.retry_exceeded"),
-    13: _Code("RNR_RETRY_EXC_ERR", "path.receiver_not_ready"),
-    19: _Code("FATAL_ERR", _LOCAL_KIND, Blame.HARDWARE),
-    20: _Code("RESP_TIMEOUT_ERR", "path.remote_error"),
-    21: _Code("GENERAL_ERR", "path.remote_error"),
-}
-_DEVICE_ERRORS = (  # the runtime's own sentence -> whose fault it usually is; in the order they are looked for
-    ("uncorrectable ECC error", Blame.HARDWARE, Severity.ERROR),
-    ("uncorrectable NVLink error", Blame.HARDWARE, Severity.ERROR),
-    ("hardware stack error", Blame.APPLICATION, Severity.WARNING),
-    ("illegal memory access", Blame.APPLICATION, Severity.WARNING),
-    ("illegal instruction", Blame.APPLICATION, Severity.WARNING),
-    ("misaligned address", Blame.APPLICATION, Severity.WARNING),
-    ("device-side assert", Blame.APPLICATION, Severity.WARNING),
-    ("unspecified launch failure", Blame.EITHER, Severity.WARNING),
-    ("launch timed out", Blame.EITHER, Severity.WARNING),
-    ("busy or unavailable", Blame.EITHER, Severity.WARNING),
-    ("device unavailable", Blame.EITHER, Severity.WARNING),
-    ("capable device is detected", Blame.EITHER, Severity.WARNING),
-    ("system not yet initialized", Blame.EITHER, Severity.WARNING),
-    ("unknown error", Blame.EITHER, Severity.WARNING),
+_MEMORY = re.compile(
+    r"(?:CUDA|HIP|MUSA|NPU|MLU|XPU) out of memory|(?:CUDA|HIP|MUSA|hip|cuda) error: out of memory"
+    r"|failure \d{0,4} ?'out of memory'"
 )
+
 
 LITERALS = (
     "Got completion",
@@ -106,15 +76,14 @@ LITERALS = (
     "async fatal event",
     "speed change detected",
     "Connection closed by remote peer",
-    "NCCL WARN",
+    "CCL WARN",
+    "pair.cc:",
     "nranks ",
     "nRanks ",
     "][BKCL][",
     "out of memory",
-    "HW Exception by GPU",
-    "Memory access fault by GPU",
     "onnect to ",
-    *(text for text, _, _ in _DEVICE_ERRORS),
+    *(text for text, _, _ in DEVICE_ERRORS),
 )
 
 
@@ -135,7 +104,9 @@ class Collective:
     def read(self, line: Line) -> Iterable[Record]:
         """Events of network paths, ports, NICs and devices that the line tells."""
         body = line.body[:LINE_LIMIT]
-        start, head = origin(body), _HEAD.search(body)
+        if not any(literal in body for literal in LITERALS):
+            return
+        start, head = origin(body), _HEAD.search(body) if "CCL " in body else None
         if head and "HINT" in head["text"]:
             return
         host, text = (head["host"], head["text"]) if head else (start.host, body)
@@ -143,7 +114,8 @@ class Collective:
             self._learn(match, host, start.rank, line)
             return
         facts = {"device": head["device"]} if head else {}
-        yield from _events(text, host, start.rank, facts)
+        own = _OWN_RANK.search(text) if start.rank < 0 else None
+        yield from _events(text, host, int(own[1]) if own else start.rank, facts)
 
     def end(self) -> Iterable[tuple[Record, Line]]:
         """The places of the widest communicator's ranks, if nothing contradicts that it is the whole job."""
@@ -177,8 +149,8 @@ def _pci(bus: str) -> str:
 
 def _events(text: str, host: str, rank: int, facts: dict[str, str]) -> Iterator[Event]:
     """The event that the text tells; at most one."""
-    for reader in (_completion, _async_event, _speed, _socket):
-        if found := reader(text, host, facts):
+    for word, reader in _READERS:
+        if word in text and (found := reader(text, host, facts)):
             yield found
             return
     if found := _device_error(text, host, rank, facts):
@@ -193,7 +165,7 @@ def _completion(text: str, host: str, facts: dict[str, str]) -> Event | None:
     if not match:
         return None
     number, tail = int(match["named"] or match["bare"]), match["tail"]
-    code = _COMPLETIONS.get(number, _Code("?", _LOCAL_KIND))
+    code = COMPLETIONS.get(number, Completion("?", LOCAL))
     local, remote, peer = _address(_LOCAL.search(tail)), _address(_REMOTE.search(tail)), _plain(match["peer"] or "")
     facts = facts | {
         "status": str(number),
@@ -205,7 +177,7 @@ def _completion(text: str, host: str, facts: dict[str, str]) -> Event | None:
         "direction": _first(_DIRECTION, tail).lower(),
     }
     ends = (local, remote) if local and remote else (host or local or UNKNOWN, remote or peer or UNKNOWN)
-    where = rank_name(-1) if code.kind == _LOCAL_KIND else path(*ends)
+    where = rank_name(-1) if code.kind == LOCAL else path(*ends)
     return event(code.kind, where, facts, code=f"status {number} {code.name}", blame=code.blame, host=host)
 
 
@@ -234,28 +206,44 @@ def _speed(text: str, host: str, facts: dict[str, str]) -> Event | None:
     return event(kind, port, facts, code="speed change", host=host)
 
 
+def _queue_pair(text: str, host: str, facts: dict[str, str]) -> Event | None:
+    """A connection that was never made; the ends only where current releases print them."""
+    match = _QUEUE_PAIR.search(text)
+    if not match:
+        return None
+    local, remote = _address(_LOCAL_END.search(text)), _address(_REMOTE_END.search(text))
+    facts = facts | {"local_address": local, "remote_address": remote, "hca": match["device"] or ""}
+    ends = path(local or host or UNKNOWN, remote or UNKNOWN)
+    return event("path.not_connected", ends, facts, code=match["why"].strip(), host=host)
+
+
 def _socket(text: str, host: str, facts: dict[str, str]) -> Event | None:
     """A peer that closed is a symptom here: the cause is at the peer."""
-    match = _CLOSED.search(text) or _SOCKET.search(text)
+    match = _CLOSED.search(text) or _SOCKET.search(text) or _GLOO.search(text)
     if not match:
         return None
     why = match.groupdict().get("why") or "closed by peer"
-    kind = "path.peer_closed" if why in ("closed by peer", "Connection reset by peer") else "path.not_connected"
+    kind = "path.peer_closed" if why.endswith("by peer") else "path.not_connected"
     peer = _plain(match["peer"])
     return event(kind, path(host or UNKNOWN, peer), facts | {"peer_address": peer}, code=why, host=host)
+
+
+_READERS = (
+    ("Got completion", _completion),
+    ("async ", _async_event),
+    ("speed change detected", _speed),
+    ("ibv_modify_qp", _queue_pair),
+    ("Connection", _socket),
+    ("No route to host", _socket),
+)
 
 
 def _device_error(text: str, host: str, rank: int, facts: dict[str, str]) -> Event | None:
     if _MEMORY.search(text):
         facts = facts | {"rank": str(rank) if rank >= 0 else ""}
         return event("job.out_of_memory", name(Kind.JOB, UNKNOWN), facts, code="device memory", host=host)
-    if match := _ROCM.search(text):
-        blame = Blame.EITHER if match[1].startswith("HW") else Blame.APPLICATION
-        facts = facts | {"runtime_node": match[2]}  # topology node, not the device index
-        what = match[1]
-        return event("rank.device_error", rank_name(rank), facts, code=what, blame=blame, host=host)
     match = _DEVICE_ERROR.search(text)
-    for words, blame, severity in _DEVICE_ERRORS if match else ():
+    for words, blame, severity in DEVICE_ERRORS if match else ():
         if match and words in match["what"]:
             told = {"code": words, "blame": blame, "severity": severity, "host": host}
             return event("rank.device_error", rank_name(rank), facts, **told)
@@ -348,6 +336,16 @@ SAMPLES = (
         ),
     ),
     Sample(
+        "gx-r04-n12:2204:2391 [2] ibvwrap.cc:328 NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out, "
+        "on dev mlx5_4:1, curr state INIT, next state RTR, local GID index 3, local GID ::ffff:192.0.2.14, remote GID "
+        "::ffff:192.0.2.71",
+        ({"type": "event", "component": "path:192.0.2.14~192.0.2.71", "kind": "path.not_connected"},),
+    ),
+    Sample(
+        "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [192.0.2.71]:40111",
+        ({"type": "event", "component": "path:192.0.2.71~?", "kind": "path.peer_closed"},),
+    ),
+    Sample(
         "[rank44]: RuntimeError: CUDA error: uncorrectable ECC error encountered",
         (
             {
@@ -362,10 +360,6 @@ SAMPLES = (
     Sample(
         "[rank2]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB.",
         ({"type": "event", "component": "job:?", "kind": "job.out_of_memory", "blame": "application"},),
-    ),
-    Sample(
-        "HW Exception by GPU node-5 (Agent handle: 0x55d0c0ffee00) reason :GPU Hang",
-        ({"type": "event", "component": "rank:?/?", "kind": "rank.device_error"},),
     ),
     Sample(
         "[04:05:06][trn-0233][51877][ERR][BKCL][ring_exec.cpp:412] xpu_wait call failed, expected 0, error code=-17",

@@ -17,7 +17,7 @@ from sickbay.messages import Event
 
 LITERALS = (
     "soft lockup - CPU#", "hard LOCKUP on cpu", "self-detected stall on CPU", "detected stalls on CPUs/tasks", "detected expedited stalls on",
-    " blocked for more than ", "hung_task_timeout_secs", "Call Trace:", "Call trace:",
+    " blocked for more than ", " blocked in I/O wait for more than ", "hung_task_timeout_secs", "Call Trace:", "Call trace:", " state:D ",
 )  # fmt: skip
 
 _HOST = name(Kind.HOST, UNKNOWN)
@@ -38,7 +38,8 @@ _WAITS_ON = (  # names of functions in the stack -> what the task waits for
     (re.compile(r"^(?:xfs_|ext4_|jbd2_|blk_|nvme_|io_schedule|submit_bio_wait)"), "local_disk"),
     (re.compile(r"^(?:ib_|mlx5_|rdma_|uverbs_)"), "nic_driver"),
 )
-_MAX_FRAMES = 60
+_STACK_HEADS = ("Call Trace:", "Call trace:", "task:", '"echo 0', "RIP: ", "RSP: ", "RAX: ", "RDX: ", "RBP: ", "R10: ", "R13: ", "ORIG_RAX")
+_MAX_FRAMES = 60  # lines of a stack that are read
 
 
 class GRAMMAR:
@@ -46,17 +47,17 @@ class GRAMMAR:
 
     def __init__(self) -> None:
         self._held: tuple[Event, Line] | None = None
-        self._frames = 0
+        self._last = 0  # number of the last line of its stack
 
     def read(self, line: Line) -> Iterator[Record | tuple[Record, Line]]:
         """The reports that this line begins or ends."""
         if not kernel_speaks(line):
             return
-        if self._held is not None and self._stack(line.body):
+        if self._held is not None and self._stack(line):
             return
         yield from self.end()
         if match := _STUCK.match(line.body):
-            self._held, self._frames = (_event("host.task_stuck", match, limit_s=match["limit"]), line), 0
+            self._held, self._last = (_event("host.task_stuck", match, limit_s=match["limit"]), line), line.number
         elif match := _SOFT.match(line.body):
             yield _event("host.soft_lockup", match, cpu=match["cpu"], stuck_s=match["stuck"])
         elif match := _HARD.match(line.body):
@@ -70,17 +71,17 @@ class GRAMMAR:
         if held is not None:
             yield held
 
-    def _stack(self, body: str) -> bool:
-        """Whether the line still belongs to the held task; a telling frame ends the wait for more."""
-        self._frames += 1
-        text = body.strip()
-        if self._frames > _MAX_FRAMES or _STUCK.match(body):
+    def _stack(self, line: Line) -> bool:
+        """Whether the line still belongs to the held task: indented or headed like a stack, and without a gap."""
+        text = line.body.strip()
+        if self._held is None or line.number > self._last + 2 or line.number > self._held[1].number + _MAX_FRAMES:
             return False
-        if self._held is not None and (match := _FRAME.match(text)) and "waits_on" not in self._held[0].attributes:
-            event, line = self._held
-            if (what := _waits_on(match["function"])) is not None:
-                self._held = (replace(event, attributes=event.attributes | {"waits_on": what}), line)
-        return body[0] in " \t" or text.startswith(("Call ", "task:", '"echo 0', "RIP", "R1", "RS", "RB", "RD", "ORIG"))
+        self._last = line.number
+        event, first = self._held
+        match = _FRAME.match(text)
+        if match and "waits_on" not in event.attributes and (what := _waits_on(match["function"])) is not None:
+            self._held = (replace(event, attributes=event.attributes | {"waits_on": what}), first)
+        return line.body[0] in " \t" or text.startswith(_STACK_HEADS)
 
 
 def _event(kind: str, match: re.Match[str], **attributes: str) -> Event:

@@ -17,7 +17,7 @@ from sickbay.messages import Action, Severity, strength
 _MAX_DEVICES = 4096  # whose second line is recognised
 
 _HOSTENGINE = re.compile(
-    r"(?:(?P<level>ERROR|WARN|FATAL|CRITICAL) )?\[\d{1,10}:\d{1,10}\] \[\[(?P<module>\w{1,40})\]\] (?P<text>.{1,300})"
+    r"(?:(?P<level>[A-Z]{3,8}) )?\[\d{1,10}:\d{1,10}\] \[\[(?P<module>\w{1,40})\]\] (?P<text>.{1,300})"
 )
 _PLUGIN_CODE = re.compile(r"XidCriticalError: Xid=(?P<code>\d{1,6}) on Device=(?P<device>[\w-]{3,80})")
 _PLUGIN_MARK = re.compile(r"'[\w./-]{3,80}' device marked unhealthy: (?P<device>[\w-]{3,80})")
@@ -130,7 +130,7 @@ def _coded(component: str, code: int) -> Record:
 
 def _hostengine(body: str, host: str) -> list[Record]:
     match = _HOSTENGINE.search(body)
-    if not match:
+    if not match or match["level"] in ("INFO", "DEBUG", "VERB", "TRACE"):
         return []
     monitor = name(Kind.MONITOR, host, "nv-hostengine")
     return [event("monitor.notice", monitor, {"level": match["level"] or ""}, code=match["module"])]

@@ -49,6 +49,7 @@ _BANDWIDTH = re.compile(
 )
 _BY_HAND = ("button press", "Attention button")
 _GONE = ("Link Down", "Card not present")
+_DETAIL_LINES = 40  # a detail this far behind its error belongs to another one
 _MAX_PORTS = 256  # functions remembered for what came before
 _FIRMWARE_KINDS = {
     "corrected": "pcie.corrected", "info": "pcie.corrected", "recoverable": "pcie.uncorrected", "fatal": "pcie.fatal",
@@ -71,13 +72,17 @@ class GRAMMAR:
         is_row, section = self._groups.read(line)
         if section is not None:
             yield from _firmware_error(section)
+        if self._held is not None and line.number - self._held[1].number > _DETAIL_LINES:
+            yield from self._release()
         if is_row or self._detailed(line.body):
             return
-        yield from self._release()
-        if (match := _SUMMARY.match(line.body) or _DETAIL.match(line.body)) and (event := self._error(match)):
-            self._held = (event, line)
+        if match := _SUMMARY.match(line.body) or _DETAIL.match(line.body):
+            yield from self._release()
+            self._held = (self._error(match), line)
         else:
-            yield from self._other(line.body)
+            for record in self._other(line.body):
+                yield from self._release()
+                yield record
 
     def end(self) -> Iterator[tuple[Record, Line]]:
         """The error and the record that waited for more."""
@@ -106,7 +111,7 @@ class GRAMMAR:
         self._held = (replace(event, attributes=event.attributes | more), line)
         return True
 
-    def _error(self, match: re.Match[str]) -> Event | None:
+    def _error(self, match: re.Match[str]) -> Event:
         groups = match.groupdict()
         kind = "pcie.corrected"
         if match["word"] == "Uncorrect":

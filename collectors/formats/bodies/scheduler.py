@@ -12,7 +12,7 @@ from collectors.formats.bodies import Sample
 from collectors.formats.events import LINE_LIMIT, event
 from collectors.formats.reading import Line, Record
 from sickbay.components import UNKNOWN, Kind, name
-from sickbay.messages import Blame, Change, Severity
+from sickbay.messages import Blame, Change
 
 _MAX_HOSTS = 4096  # of one expression
 _MAX_REASONS = 4096
@@ -27,6 +27,7 @@ _SUFFIXES = (  # what follows CANCELLED or FAILED -> kind
     ("DUE TO TIME LIMIT", "job.time_limit"),
     ("DUE TO PREEMPTION", "job.preempted"),
     ("DUE TO JOB REQUEUE", "job.requeued"),
+    ("DUE TO TASK FAILURE", "job.failed"),
     ("non-zero exit code", "job.failed"),
 )
 _OOM = re.compile(r"Detected (\d{1,9}) oom[_-]kill event\S{0,3} in (?:StepId=|step )(\d{1,12})")
@@ -158,9 +159,8 @@ def _srun(body: str) -> list[Record]:
 
 def _controller(body: str) -> list[Record]:
     if match := _SILENT.search(body):
-        severity = Severity.ERROR if match["down"] else Severity.WARNING
-        hosts = _hosts(match["hosts"])
-        return [event("scheduler.host_down", host, code="not responding", severity=severity) for host in hosts]
+        kind = "scheduler.host_down" if match["down"] else "scheduler.host_silent"
+        return [event(kind, host, code="not responding") for host in _hosts(match["hosts"])]
     if match := _KILLING.search(body) or _REQUEUE.search(body):
         job, kind = match["job"], "scheduler.host_failed_job"
         found: list[Record] = [event(kind, host, code="node failure", job=job) for host in _hosts(match["hosts"])]

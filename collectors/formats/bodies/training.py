@@ -34,6 +34,12 @@ _TITAN = re.compile(rf"\bstep: {{1,4}}(\d{{1,12}})  loss: {{1,4}}({_NUMBER})(?=\
 _HUGGING = re.compile(rf"^\{{'loss': '?({_NUMBER})'?, .{{0,200}}?'learning_rate'")
 _PAIR = re.compile(rf"\b([A-Za-z][\w/]{{0,40}})[:=]\s{{0,2}}\[?({_NUMBER})(?=[\],;\s}}]|ms|T\b|$)")
 
+_LOCAL_NAN = re.compile(
+    r"found (?P<what>NaN|Inf|nan|inf)\w* in local (?P<where>forward loss|grad norm).{0,200}?"
+    r"Device: (?P<device>\d{1,4}), node: (?P<node>[\w.-]{1,253})"
+)
+_GLOBAL_RANK = re.compile(r"\b[Rr]ank (\d{1,7})\b")
+
 _PHASES = (
     (re.compile(r"successfully saved checkpoint from iteration\s{1,20}(\d{1,12})"), "checkpoint_end"),
     (re.compile(r"(?:successfully loaded|loading) checkpoint from .{1,1000}? at iteration\s{1,20}(\d{1,12})"), "load"),
@@ -58,6 +64,8 @@ LITERALS = (
     "global_step",
     "completed step:",
     "  loss: ",
+    " in local forward loss",
+    " in local grad norm",
     "'loss': ",
     "checkpoint at iteration",
     "checkpoint from",
@@ -77,11 +85,13 @@ class Training:
     def read(self, line: Line) -> Iterable[Record]:
         """A `Step` for each line that tells one, and an event for a loss that is no number."""
         body = line.body[:LINE_LIMIT]
+        if not any(literal in body for literal in LITERALS):
+            return
         start = origin(body)
         stream = line.stream or start.label
         if stream in self._open:
             yield from self._rest(stream, start, line)
-        if "global_step" not in body and _MEGATRON.search(body):  # NeMo words its line alike
+        if "iteration" in body and "global_step" not in body and _MEGATRON.search(body):  # NeMo words its line alike
             yield from self._iteration(stream, start, line)
             return
         for record in _records(start):
@@ -147,12 +157,23 @@ def _records(start: Origin) -> Iterator[Record]:
     if match := _COLUMNS.match(text):  # an extract of two columns: no duration, only that the step was made
         yield Step(step=int(match[1]))
         return
-    for reader in (_phase, _deepspeed, _mindformers, _paddle, _other):
-        if found := reader(text, start.rank):
+    for word, reader in _READERS:
+        if word in text and (found := reader(text, start.rank)):
             yield from found
             return
-    if (match := _HUGGING.match(text)) and _broken(match[1]):
+    if match := _LOCAL_NAN.search(text):
+        yield _local_nan(match, text, start.rank)
+    elif (match := _HUGGING.match(text)) and _broken(match[1]):
         yield _not_finite(-1, match[1])
+
+
+def _local_nan(match: re.Match[str], text: str, rank: int) -> Record:
+    """Megatron's check names the rank and node that computed it: a fact about the job, a hint about the card."""
+    told = _GLOBAL_RANK.search(text)
+    number = str(rank) if rank >= 0 else told[1] if told else ""
+    facts = {"rank": number, "node": match["node"], "device": match["device"], "where": match["where"]}
+    job = name(Kind.JOB, UNKNOWN)
+    return event("job.loss_not_finite", job, facts, code=f"local {match['where']} not finite", host=match["node"])
 
 
 def _phase(text: str, rank: int) -> list[Record]:
@@ -200,6 +221,18 @@ def _other(text: str, rank: int) -> list[Record]:
     if match := _TITAN.search(text):
         return _with_loss(int(match[1]), "", match[2], _pairs(text).get("grad_norm", ""), rank)
     return []
+
+
+_READERS = (
+    ("checkpoint", _phase),
+    ("heckpoint ", _phase),
+    ("exiting program", _phase),
+    ("step=", _deepspeed),
+    ("RunningAvgSamplesPerSec", _deepspeed),
+    ("step:[", _mindformers),
+    ("global_step: ", _paddle),
+    ("step", _other),
+)
 
 
 def _pairs(text: str) -> dict[str, str]:
@@ -313,6 +346,17 @@ SAMPLES = (
     Sample(
         "{'loss': nan, 'grad_norm': nan, 'learning_rate': 2e-05, 'epoch': 0.41}",
         ({"type": "event", "component": "job:?", "kind": "job.loss_not_finite"},),
+    ),
+    Sample(
+        "AssertionError: Rank 77: found NaN in local forward loss calculation. Device: 5, node: gx-r02-n10",
+        (
+            {
+                "type": "event",
+                "kind": "job.loss_not_finite",
+                "host": "gx-r02-n10",
+                "attributes": {"rank": "77", "node": "gx-r02-n10", "device": "5", "where": "forward loss"},
+            },
+        ),
     ),
     Sample(
         "saving checkpoint at iteration     900 to /ckpt/run7 in torch_dist format\n"

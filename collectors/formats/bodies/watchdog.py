@@ -20,7 +20,7 @@ _MAX_NAMED = 256  # ranks that one report may name
 _CAUGHT = re.compile(r"Watchdog caught collective operation timeout: Work([A-Za-z]{1,16})\(")
 _FIELD = re.compile(r"(?:c10d::)?([A-Za-z]{1,24}(?:\(ms\))?)=(\[[\d, ]{0,200}\]|[^,()\[\]\s]{1,60})(?=[,)])")
 _DISPATCH = re.compile(r"Process group work (\w{1,40}), seq_num (\d{1,18}) dispatch timeout")
-_AT_WORK = re.compile(r"detected by watchdog at work(?: sequence id)?: (\d{1,18})(?=\D)")
+_AT_WORK = re.compile(r"(?:detected by watchdog at work(?: sequence id)?|Timeout at \w{2,8} work): (\d{1,18})(?=\D)")
 _ENQUEUED = re.compile(r"[Ll]ast enqueued(?: \w{4,6})? work: (-?\d{1,18})(?=\D)")
 _COMPLETED = re.compile(r"[Ll]ast completed(?: \w{4,6})? work: (-?\d{1,18})(\D?)")
 _GROUP = re.compile(
@@ -33,7 +33,7 @@ _NOT_JOINED = re.compile(r"\[([\d, ]{1,2000})[^\]]{0,4}\] finished collective #(
 _NOT_FINISHED = re.compile(r"\[([\d, ]{1,2000})[^\]]{0,4}\] joined but didn't finish collective #(\d{1,18})")
 _NEVER = re.compile(r"ranks \[([\d, ]{1,2000})[^\]]{0,4}\] are the lagging ranks that caused this timeout")
 _BARRIER = re.compile(r"[Rr]anks? (\d[\d, ]{0,2000}) failed to pass monitoredBarrier in (\d{1,12}) ms")
-_FROM_RANK = re.compile(r"from (?:another )?rank (\d{1,7})")
+_FROM_RANK = re.compile(r"from (?:another )?rank (\d{1,7})\b")
 
 _ABORTS = (  # text of a rank that goes down with the others -> what it is; teardown, never a cause
     ("Received a dump signal", "dump signal"),
@@ -41,6 +41,7 @@ _ABORTS = (  # text of a rank that goes down with the others -> what it is; tear
     ("To avoid data inconsistency, we are taking the entire process down", "taken down"),
     ("Terminating the process after attempting to dump debug info", "taken down"),
     ("Heartbeat monitor timed out", "heartbeat monitor"),
+    ("'s watchdog got stuck for", "heartbeat monitor"),
     ("[c10d] recvValue failed", "store connection"),
     ("[c10d] sendBytes failed", "store connection"),
     ("recvBytes failed on SocketImpl", "store connection"),
@@ -50,6 +51,7 @@ LITERALS = (
     "Watchdog caught collective operation timeout",
     "dispatch timeout",
     "detected by watchdog at work",
+    "Timeout at ",
     "ast enqueued",
     "is running collective: CollectiveFingerPrint",
     "finished collective #",
@@ -91,10 +93,14 @@ class Watchdog:
         if not any(literal in body for literal in LITERALS):
             return
         start = origin(body)
-        yield from self._caught(body, start)
-        yield from self._status(start)
-        yield from _mismatches(start.rest)
-        yield from _named(body)
+        if "caught" in body or "dispatch timeout" in body:
+            yield from self._caught(body, start)
+        if " work" in body:
+            yield from self._status(start)
+        if "CollectiveFingerPrint" in body:
+            yield from _mismatches(start.rest)
+        if "collective #" in body or "lagging ranks" in body or "monitoredBarrier" in body:
+            yield from _named(body)
         yield from _aborts(start)
 
     def end(self) -> Iterable[tuple[Record, Line]]:

@@ -1,0 +1,135 @@
+"""What Sickbay tells of itself: every own metric in one table, in a registry of its own.
+
+Names are `sickbay_<package>_<what>_<unit>[_total]`. A process makes one `SelfMetrics` and hands it to its shells; the
+pure parts return counts and know nothing of this. The reference in docs is made from METRICS.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+MAX_SERIES = 1000  # of one metric: further label values are counted as "other", so that bad input cannot fill memory
+OTHER = "other"
+PACKAGES = ("kernel", "collectors", "streams", "diagnosis", "remediation", "dashboards", "simulator")
+UNITS = ("seconds", "bytes", "records", "frames", "rows", "windows", "events", "lines", "claims", "incidents", "errors")
+
+# From an idle event's way (design: p99 <= 1 s) to a rebuild (<= 30 s) and a broker's outage (10 min).
+SECONDS = (0.005, 0.02, 0.1, 0.5, 1.0, 2.0, 5.0, 15.0, 60.0, 600.0)
+
+Type = Literal["counter", "gauge", "histogram"]
+Series: TypeAlias = Counter | Gauge | Histogram
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One own metric. A counter's name ends in `_total`."""
+
+    package: str
+    what: str
+    unit: str
+    type: Type
+    labels: tuple[str, ...]
+    help: str
+
+    @property
+    def name(self) -> str:
+        """The full name, as it is scraped."""
+        return f"sickbay_{self.package}_{self.what}_{self.unit}{'_total' if self.type == 'counter' else ''}"
+
+
+LOG_APPENDED = Metric("kernel", "log_appended", "records", "counter", ("topic",), "Records appended.")
+LOG_READ = Metric("kernel", "log_read", "records", "counter", ("topic",), "Records read by processors.")
+LOG_ERRORS = Metric("kernel", "log", "errors", "counter", ("kind",), "Errors of the log, by the name of the exception.")
+LOG_COMMIT = Metric("kernel", "log_commit", "seconds", "histogram", ("group",), "Time that a commit took.")
+LOG_LAG = Metric(
+    "kernel", "log_lag", "seconds", "gauge", ("group", "topic", "partition"), "Age of the committed frontier."
+)
+LOG_REMOVED = Metric("kernel", "log_removed", "records", "counter", ("topic",), "Removed by age or compaction.")
+WIRE_DECODED = Metric("kernel", "wire_decoded", "frames", "counter", (), "Frames decoded.")
+WIRE_REFUSED = Metric("kernel", "wire_refused", "frames", "counter", ("reason",), "Frames refused, by kind of error.")
+WIRE_MISSED = Metric("kernel", "wire_missed", "frames", "counter", (), "Frames lost, by gaps in sequence numbers.")
+WIRE_DROPPED = Metric("kernel", "wire_dropped", "rows", "counter", ("table",), "Rows of tables not known here.")
+FORMATS_READ = Metric("collectors", "formats_read", "lines", "counter", ("format",), "Lines that a format understood.")
+FORMATS_SKIPPED = Metric(
+    "collectors", "formats_skipped", "lines", "counter", ("format", "reason"), "Lines that a format could not read."
+)
+PROBE_DURATION = Metric("collectors", "probe_duration", "seconds", "histogram", ("source",), "Time of one collection.")
+PROBE_FAILED = Metric("collectors", "probe", "errors", "counter", ("source",), "Collections that failed or timed out.")
+WINDOWS_CLOSED = Metric("streams", "closed", "windows", "counter", ("table",), "Windows closed.")
+WINDOWS_STALE = Metric("streams", "stale", "windows", "counter", ("table",), "Closed without a complete side input.")
+ROWS_LATE = Metric("streams", "late", "rows", "counter", ("table",), "Rows that came after their window had closed.")
+ROWS_DUPLICATE = Metric("streams", "duplicate", "rows", "counter", ("table",), "Rows that were there already.")
+CLAIMS_MADE = Metric("diagnosis", "made", "claims", "counter", ("detector",), "Evidence records put out.")
+DETECTOR_ERRORS = Metric("diagnosis", "detector", "errors", "counter", ("detector",), "Failures of detectors.")
+INCIDENTS_OPEN = Metric("diagnosis", "open", "incidents", "gauge", ("verdict",), "Incidents open now.")
+ONSET_TO_INCIDENT = Metric(
+    "diagnosis", "onset_to_incident", "seconds", "histogram", ("verdict",), "From the onset to the incident."
+)
+
+METRICS: tuple[Metric, ...] = (
+    LOG_APPENDED, LOG_READ, LOG_ERRORS, LOG_COMMIT, LOG_LAG, LOG_REMOVED,
+    WIRE_DECODED, WIRE_REFUSED, WIRE_MISSED, WIRE_DROPPED,
+    FORMATS_READ, FORMATS_SKIPPED, PROBE_DURATION, PROBE_FAILED,
+    WINDOWS_CLOSED, WINDOWS_STALE, ROWS_LATE, ROWS_DUPLICATE,
+    CLAIMS_MADE, DETECTOR_ERRORS, INCIDENTS_OPEN, ONSET_TO_INCIDENT,
+)  # fmt: skip
+
+
+class SelfMetrics:
+    """The metrics of one process. Raises KeyError for one that is not in METRICS, ValueError for other labels."""
+
+    def __init__(self, metrics: Sequence[Metric] = METRICS) -> None:
+        self._registry = CollectorRegistry()
+        self._series = {metric: self._made(metric) for metric in metrics}
+        self._seen: dict[Metric, set[tuple[str, ...]]] = {metric: set() for metric in metrics}
+
+    def _made(self, metric: Metric) -> Series:
+        if metric.type == "counter":
+            return Counter(metric.name, metric.help, metric.labels, registry=self._registry)
+        if metric.type == "gauge":
+            return Gauge(metric.name, metric.help, metric.labels, registry=self._registry)
+        return Histogram(metric.name, metric.help, metric.labels, registry=self._registry, buckets=SECONDS)
+
+    def count(self, metric: Metric, amount: float = 1, **labels: str) -> None:
+        """Add to a counter. Raises ValueError for a negative amount."""
+        series = self._of(metric, labels)
+        if not isinstance(series, Counter):
+            raise TypeError(f"{metric.name} is a {metric.type}")
+        series.inc(amount)
+
+    def set(self, metric: Metric, value: float, **labels: str) -> None:
+        """Set a gauge."""
+        series = self._of(metric, labels)
+        if not isinstance(series, Gauge):
+            raise TypeError(f"{metric.name} is a {metric.type}")
+        series.set(value)
+
+    def observe(self, metric: Metric, value: float, **labels: str) -> None:
+        """Add one observation to a histogram."""
+        series = self._of(metric, labels)
+        if not isinstance(series, Histogram):
+            raise TypeError(f"{metric.name} is a {metric.type}")
+        series.observe(value)
+
+    def _of(self, metric: Metric, labels: dict[str, str]) -> Series:
+        series = self._series[metric]
+        if set(labels) != set(metric.labels):
+            raise ValueError(f"{metric.name} has the labels {metric.labels}, not {tuple(labels)}")
+        if not metric.labels:
+            return series
+        values = tuple(labels[label] for label in metric.labels)
+        seen = self._seen[metric]
+        if values not in seen and len(seen) >= MAX_SERIES:
+            values = (OTHER,) * len(values)
+        seen.add(values)
+        return series.labels(*values)
+
+    def value(self, metric: Metric, **labels: str) -> float | None:
+        """What a counter or gauge stands at, None where it was never touched."""
+        return self._registry.get_sample_value(metric.name, labels)
+
+    def text(self) -> bytes:
+        """All metrics in the Prometheus text format."""
+        return generate_latest(self._registry)

@@ -1,0 +1,24 @@
+"""Faults, named as in faults.toml: what each does to sensors and jobs, what is printed, and the right answer.
+
+Times are whole seconds of the night. A synchronous job stalls as a whole within a second; the ranks that print a
+time-out do so one time-out later, and they are the ones that waited.
+"""
+
+from collections.abc import Callable
+
+from simulator.faults.card import FirmwareHang, NarrowBus, OffBus, Thermal
+from simulator.faults.kit import Happening
+from simulator.faults.memory import HostMemory, UserMemory
+from simulator.faults.network import LeafReboot
+from simulator.faults.program import Deadlock
+
+FAULTS: dict[str, Callable[..., Happening]] = {
+    "accelerator_off_bus": OffBus,
+    "accelerator_firmware_hang": FirmwareHang,
+    "accelerator_thermal": Thermal,
+    "pcie_degraded": NarrowBus,
+    "switch_down": LeafReboot,
+    "application_out_of_memory": UserMemory,
+    "host_out_of_memory": HostMemory,
+    "collective_mismatch": Deadlock,
+}

@@ -1,0 +1,38 @@
+"""A real browser for tests: the system's Chromium, headless, with an empty profile.
+
+Where the binary is missing the test is skipped, or fails with SERVICES=require.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+
+
+def binary() -> str:
+    """Path of the browser; skips or fails the test where it is missing."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    if found is None:
+        text = "chromium is not installed (make services)"
+        (pytest.fail if os.environ.get("SERVICES") == "require" else pytest.skip)(text)
+    return str(found)
+
+
+@contextmanager
+def running() -> Iterator[Browser]:
+    """A browser, closed at the end."""
+    path = binary()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        try:
+            yield browser
+        finally:
+            browser.close()

@@ -1,0 +1,191 @@
+"""The runner: whatever crashes, whenever it crashes, the same features come out, each once."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sickbay.log import Fenced, Output, Position, Record, Task
+from sickbay.log.memory import MemoryLog
+from sickbay.schema import Samples
+from sickbay.topics import TOPICS
+from streams.feature_record import decode, encode
+from streams.runner import Mark, Runner, read_mark, write_mark
+from streams.window_task import FEATURES, WindowTask
+
+TELEMETRY = "sickbay.telemetry.v1"
+SMALL = {name: replace(topic, partitions=min(3, topic.partitions)) for name, topic in TOPICS.items()}
+START = 1_773_194_400_000
+
+
+def _payload(host: int, at_s: int) -> bytes:
+    return f"{host} {at_s}".encode()
+
+
+def _samples(payload: bytes) -> list[Samples]:
+    host, at_s = map(int, payload.split())
+    if host < 0:
+        raise ValueError("damaged")
+    at_ms = np.array([START + at_s * 1000], np.int64)
+    values = {"power_watts": np.array([500.0 + host]), "energy_millijoules_total": np.array([1000.0 * at_s + host])}
+    return [Samples("accelerator", [f"accelerator:h{host}/0000:18:00"], at_ms, values)]
+
+
+class Night:
+    """A log whose clock is set by the test, with samples of six hosts."""
+
+    def __init__(self, seed: int, hook: Callable[[str], None] = lambda moment: None) -> None:
+        self.now = START
+        self.log = MemoryLog(SMALL, clock=lambda: self.now, seed=seed, hook=hook)
+        self.appender = self.log.appender()
+
+    def second(self, at_s: int) -> None:
+        self.now = START + at_s * 1000
+        for host in range(6):
+            self.appender.append(TELEMETRY, f"h{host}".encode(), _payload(host, at_s))
+
+    def runner(self, member: str = "a") -> Runner:
+        return Runner(
+            self.log.join("windows", [TELEMETRY], member), lambda task, mark: WindowTask(task, mark, _samples)
+        )
+
+    def features(self) -> list[tuple[int, str, bytes]]:
+        """(partition, key, value) of everything that was put out, in the order of each partition."""
+        reader = self.log.reader()
+        return [
+            (partition, record.key.decode(), record.value or b"")
+            for partition in range(SMALL[FEATURES].partitions)
+            for record in reader.read(Task(FEATURES, partition), 0, 10_000)
+        ]
+
+
+def _calm(until_s: int = 45) -> list[tuple[int, str, bytes]]:
+    night = Night(0)
+    runner = night.runner()
+    for at_s in range(until_s):
+        night.second(at_s)
+        runner.drain()
+    return night.features()
+
+
+#  window 0       10        20   lateness 5: closes at append time 15, 25, ...
+def test_windows_come_out_once_they_are_over_and_late() -> None:
+    found = [decode(value) for _, _, value in _calm(26)]
+    assert sorted({end - START for _, end, _ in found}) == [10_000, 20_000]
+    for table, end, frame in found:
+        assert table == "accelerator"
+        assert frame["n"].to_list() == [10] * frame.height
+        if end == START + 20_000:
+            assert frame["energy_millijoules_total__increase"].to_list() == [10_000.0] * frame.height
+
+
+class Crash(Exception):
+    """The process ends here."""
+
+
+@settings(deadline=None, max_examples=20)
+@given(seed=st.integers(0, 1000), crashes=st.lists(st.tuples(st.integers(1, 40), st.booleans()), max_size=6))
+def test_a_crash_at_any_commit_changes_nothing(seed: int, crashes: list[tuple[int, bool]]) -> None:
+    due = {commit: "commit:after" if after else "commit:before" for commit, after in crashes}
+    commits = [0]
+
+    def hook(moment: str) -> None:
+        commits[0] += moment == "commit:before"
+        if due.get(commits[0]) == moment:
+            del due[commits[0]]
+            raise Crash
+
+    night = Night(seed, hook)
+    runner = night.runner()
+    for at_s in range(45):
+        night.second(at_s)
+        while True:
+            try:
+                runner.drain()
+                break
+            except Crash:
+                runner = night.runner()  # the same member comes back and has forgotten everything
+    assert night.features() == _calm()
+
+
+def test_a_task_that_moves_to_another_member_goes_on_there() -> None:
+    night = Night(3)
+    runners = [night.runner("a")]
+    for at_s in range(45):
+        night.second(at_s)
+        if at_s == 22:
+            runners.append(night.runner("b"))
+        for runner in runners:
+            runner.drain()
+    assert night.features() == _calm()
+    assert len(runners[1].held) > 0
+
+
+def test_damaged_records_are_counted_and_skipped() -> None:
+    night = Night(0)
+    runner = night.runner()
+    night.appender.append(TELEMETRY, b"h0", _payload(-1, 0))
+    runner.drain()
+    assert sum(getattr(task, "damaged", 0) for task in runner.held.values()) == 1
+
+
+class _Stolen:
+    """A task log whose commit finds the task taken away."""
+
+    def __init__(self) -> None:
+        self.polled = 0
+
+    def poll(self, limit: int = 500, timeout_s: float = 0.0) -> object:
+        from sickbay.log import Batch
+
+        self.polled += 1
+        task = Task(TELEMETRY, 0)
+        return Batch((), (), (task,)) if self.polled == 1 else Batch((Record(TELEMETRY, 0, 0, START, b"", b""),))
+
+    def committed(self, task: Task) -> Position | None:
+        return None
+
+    def commit(self, outputs: Iterable[Output], positions: object) -> None:
+        raise Fenced("another member holds the task")
+
+
+def test_work_on_a_task_that_was_lost_is_forgotten() -> None:
+    runner = Runner(_Stolen(), lambda task, mark: WindowTask(task, mark, _samples))  # type: ignore[arg-type]
+    assert runner.step() == 0
+    assert runner.held
+    assert runner.step() == 0
+    assert not runner.held
+
+
+def test_marks_survive_the_offset_metadata() -> None:
+    mark = Mark(frontier_ms=START, low=12, clock_ms=START + 5)
+    assert read_mark(Position(40, write_mark(mark))) == mark
+    assert read_mark(Position(40, "not a mark")) == Mark(low=40)
+    assert read_mark(None) == Mark()
+
+
+FRAME = pl.DataFrame(
+    {"component": ["a", "b"], "end_ms": [10, 10], "n": [5, 4], "covered_ms": [None, 10_000], "x": [1.5, None]},
+    schema_overrides={"x": pl.Float32},
+)
+
+
+def test_a_feature_record_gives_back_what_was_put_in() -> None:
+    table, end_ms, frame = decode(encode("host", 10, FRAME))
+    assert (table, end_ms) == ("host", 10)
+    assert frame.equals(FRAME)
+
+
+@given(data=st.data())
+def test_a_damaged_feature_record_is_refused(data: st.DataObject) -> None:
+    payload = bytearray(encode("host", 10, FRAME))
+    place = data.draw(st.integers(0, len(payload) - 1))
+    payload[place] ^= data.draw(st.integers(1, 255))
+    with pytest.raises(ValueError, match=r".+"):
+        decode(bytes(payload))
+    with pytest.raises(ValueError, match=r".+"):
+        decode(bytes(payload[:place]))
