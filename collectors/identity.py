@@ -152,6 +152,15 @@ def _merged(old: Identity, new: Identity) -> Identity | None:
     return Identity(**fields)
 
 
+def addresses(identities: Iterable[Identity]) -> dict[str, str]:
+    """Address -> host, where sources say that a host answers there and just one does."""
+    told: defaultdict[str, set[str]] = defaultdict(set)
+    for row in identities:
+        if row.kind == Kind.HOST and row.name and row.host != UNKNOWN:
+            told[part(row.name)].add(part(row.host))
+    return {address: next(iter(hosts)) for address, hosts in told.items() if len(hosts) == 1}
+
+
 def short_names(hosts: Iterable[str]) -> dict[str, str]:
     """`host.example.com` -> `host` for every full name whose first label is a known host, or unique among the hosts."""
     known = set(hosts)

@@ -17,6 +17,7 @@ from dashboards.pictures import Plot, Timeline, picture, timeline_picture
 from dashboards.text import plain
 
 MAX_EVENTS = 100  # rows of the event table: the JSON has all
+MAX_DOUBTFUL = 20  # sources that were blind or lost lines
 MAX_LINES = 12  # evidence lines an incident shows before they are folded away
 _CONTAIN = frozenset({"reset_device", "drain_host", "reboot_host", "replace_part"})
 
@@ -45,6 +46,8 @@ def render(
         words=words, lang=lang if lang in _languages() else "en", answer=answer, incidents=incidents, drawn=drawn,
         timeline=timeline_picture(Timeline.of(answer), words), title=title or words["title"], version=version,
         events=_worst(answer["events"]), max_lines=MAX_LINES, head=headline(answer, words),
+        newest=max((event["until"] or event["at"] or "" for event in answer["events"]), default=""),
+        doubtful=[event for event in answer["events"] if event["kind"].startswith("monitor.")][:MAX_DOUBTFUL],
     )  # fmt: skip
     return page
 

@@ -3,6 +3,7 @@
 Facts are other people's text: they fill placeholders and are never read as templates. Surfaces escape them.
 """
 
+import re
 import tomllib
 from functools import cache
 from importlib import resources
@@ -12,6 +13,7 @@ from sickbay.components import Name
 from sickbay.messages import Evidence, Incident, Verdict, replace
 from sickbay.vocabulary import faults
 
+_UNKNOWN_HOST = re.compile(r"\b([a-z]+:)~[^/\s]*")
 LANGUAGES = ("en", "zh")
 MAX_FACT = 200  # characters of one fact in a sentence
 
@@ -31,20 +33,27 @@ def say(key: str, facts: dict[str, str], lang: str = "en") -> str:
     for text, field, _, _ in Formatter().parse(template):
         words.append(text)
         if field is not None:
-            words.append(facts.get(field, "?")[:MAX_FACT] or "?")
+            words.append(called(facts.get(field, "?"))[:MAX_FACT])
     return "".join(words)
 
 
-def says(evidence: Evidence, lang: str = "en") -> str:
-    """One line for a claim."""
+def called(name: str) -> str:
+    """A component as people read it: a host that only an input's path stands for is unknown, `?`."""
+    return _UNKNOWN_HOST.sub(r"\1?", name)
+
+
+def says(evidence: Evidence, lang: str = "en", subject: Name = "") -> str:
+    """One line for a claim; `subject` is the component that the reader already has in mind: it becomes "it"."""
     own = {
         "component": evidence.component,
         "count": str(evidence.count),
-        "peer": evidence.peer,
-        "job": evidence.job,
-        "fault": evidence.fault,
+        "repeated": say("repeated", {"count": str(evidence.count)}, lang) if evidence.count > 1 else "",
     }
-    line = say(evidence.says, own | evidence.facts, lang)
+    facts = own | evidence.facts
+    if subject:
+        pronoun = say("it", {}, lang)
+        facts = {key: pronoun if value == subject else value for key, value in facts.items()}
+    line = say(evidence.says, facts, lang)
     notes = [say(f"note_{word}", evidence.facts, lang) for word in NOTES if evidence.facts.get(word)]
     return " ".join([line, *notes]) if lang == "en" else "".join([line, *notes])
 
@@ -55,7 +64,7 @@ NOTES = ("victim_of", "caused_by", "cleared_by_boot", "cleared_by_recovery", "la
 def what(fault: str, component: Name, lang: str = "en") -> str:
     """The fault's own sentence about a component."""
     row = faults()[fault]
-    return (row.zh if lang == "zh" else row.en).replace("{component}", component)
+    return (row.zh if lang == "zh" else row.en).replace("{component}", called(component))
 
 
 def summary(incident: Incident, lang: str = "en") -> str:
@@ -65,7 +74,7 @@ def summary(incident: Incident, lang: str = "en") -> str:
     facts = {
         "what": what(incident.fault, incident.component, lang),
         "percent": str(round(incident.probability * 100)),
-        "why": _as_clause(says(best, lang)) if best else "?",
+        "why": _as_clause(says(best, lang, incident.component)) if best else "?",
         "test": say(f"test_{incident.test}", {}, lang) if incident.test else "",
         "count": str(len(incident.dependants)),
     }

@@ -22,7 +22,7 @@ from sickbay.messages import (
 ENOUGH = 0.5  # below it the verdict is `unknown`, with the test that would settle it
 SURE_ENOUGH = 0.7  # [house] below it nothing above `watch` is advised
 OPEN_MS = 1_920_000  # a collective's longest usual time-out (30 min) + 120 s: late symptoms still join
-STANDS_S = 120  # [house] longer than a checkpoint holds up a job (nights.md, 23: 70 s are nothing)
+STANDS_S = 120  # [house] longer than a checkpoint holds up a job (night 23: 70 s are nothing)
 SHARED_KINDS = frozenset({Kind.SWITCH, Kind.STORAGE, Kind.PDU, Kind.CDU, Kind.RACK, Kind.CLUSTER, Kind.COHORT})
 CARRIERS = frozenset({Kind.OPTIC, Kind.PORT, Kind.LINK})  # shared only where several hosts hang on them
 SILENT = frozenset({"process_exit", "monitor_fault", "pause_received", "congestion", "host_silent"})
@@ -41,14 +41,20 @@ def worth_an_incident(finding: Finding) -> bool:
     if finding.headline.fault == "peers_idle":
         facts = [one.facts for claim in finding.causes for one in claim.evidence]
         return any(int(fact.get("seconds", "0")) >= STANDS_S and not fact.get("habit") for fact in facts)
-    return finding.headline.fault not in SILENT
+    return finding.headline.fault not in SILENT and not _somebodys_crash(finding)
+
+
+def _somebodys_crash(finding: Finding) -> bool:
+    """A program that crashed on a host, with no job and no device that has to do with it."""
+    claims = (*finding.causes, *finding.symptoms)
+    return all(kind_of(claim.component) is Kind.PROCESS and not claim.jobs for claim in claims)
 
 
 def incident(finding: Finding, case: Case) -> Incident:
     """The incident of a finding, without its sentences and its plan."""
     head = finding.headline
     evidence = tuple(one for claim in (*finding.causes, *finding.symptoms) for one in claim.evidence)
-    onset = head.onset.from_ms if head.onset and head.onset.clock == "utc" else None
+    onset = min((at for claim in finding.causes if (at := _utc(claim)) is not None), default=None)
     dependants = dependants_of(finding, case, onset)
     verdict = verdict_of(finding, dependants, case, onset)
     return Incident(
@@ -131,7 +137,7 @@ def dependants_of(finding: Finding, case: Case, onset: int | None) -> tuple[Name
         hosts_told = [host for one in claim.evidence for host in one.facts.get("hosts", "").split(", ") if host]
         found.update(name(Kind.HOST, host) for host in hosts_told)
         found.update(part for one in claim.evidence for part in one.facts.get("victims", "").split(", ") if part)
-        if claim.role != "primary":
+        if claim.role == "symptom":
             found.add(claim.component)
     unblamed = {head.component, *(suspect.component for suspect in finding.suspects)}
     return tuple(sorted(part for part in found - unblamed if not _stands_for(part, head)))
@@ -202,6 +208,10 @@ def aged(incident: Incident, now_ms: int | None) -> Incident:
     over = incident.state == "open" and now_ms is not None and last is not None and now_ms - last > OPEN_MS
     closed: Incident = replace(incident, state="closed") if over else incident
     return closed
+
+
+def _utc(claim: Claim) -> int | None:
+    return claim.onset.from_ms if claim.onset and claim.onset.clock == "utc" else None
 
 
 def _first(claim: Claim) -> Evidence:

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from diagnosis.case import Case
+from diagnosis.claim_index import ClaimIndex
 from diagnosis.claims import Claim, against_of, claims_of
 from diagnosis.evidence import FAIR, strongest
 from diagnosis.mechanisms import Mechanism, rows_between
-from diagnosis.relations import related
+from diagnosis.relations import Relations
 from sickbay.components import Kind, Name, kind_of
 from sickbay.messages import Evidence, Severity, Suspect
 
@@ -78,29 +79,26 @@ def in_time(row: Mechanism, cause: Claim, symptom: Claim, slack_ms: int) -> bool
 
 def _links(claims: tuple[Claim, ...], case: Case) -> list[Link]:
     slack = SLACK_MS + case.sampling_ms
-    by_fault: dict[str, list[int]] = defaultdict(list)
-    for index, claim in enumerate(claims):
-        by_fault[claim.fault].append(index)
+    relations, index = Relations(case), ClaimIndex(claims)
     found = []
-    for cause_fault in sorted(by_fault):
-        for symptom_fault in sorted(by_fault):
-            for row in rows_between(cause_fault, symptom_fault):
+    for place, cause in enumerate(claims):
+        if cause.consequence:
+            continue
+        for fault in index.faults:
+            for row in rows_between(cause.fault, fault):
                 found += [
-                    Link(row.probability * worth, cause, symptom, row)
-                    for cause in by_fault[cause_fault]
-                    for symptom in by_fault[symptom_fault]
-                    if cause != symptom and (worth := _admits(row, claims[cause], claims[symptom], case, slack))
+                    Link(row.probability * worth, place, other, row)
+                    for other in index.candidates(row, cause, fault, slack)
+                    if other != place and (worth := _admits(row, cause, claims[other], relations, slack))
                 ]
     return found
 
 
-def _admits(row: Mechanism, cause: Claim, symptom: Claim, case: Case, slack_ms: int) -> float:
-    if cause.consequence:
-        return 0.0
+def _admits(row: Mechanism, cause: Claim, symptom: Claim, relations: Relations, slack_ms: int) -> float:
     timely = in_time(row, cause, symptom, slack_ms)
     if timely is False or (timely is None and row.edge not in CERTAIN_EDGES and not _may_join(cause, symptom)):
         return 0.0
-    return related(row.edge, cause, symptom, case)
+    return relations.related(row.edge, cause, symptom)
 
 
 def _may_join(cause: Claim, symptom: Claim) -> bool:

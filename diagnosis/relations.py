@@ -12,21 +12,78 @@ ASSUMED = 0.6  # [house] worth of an edge that nothing contradicts and nothing t
 _BEFORE_MS = 60_000  # a job that has just ended still counts as running there
 
 
-def related(edge: Edge, cause: Claim, symptom: Claim, case: Case) -> float:
-    """How surely `symptom` hangs on `cause` over that edge."""
-    if edge == "same":
-        return float(cause.component == symptom.component)
-    if edge in ("part_of_host", "same_domain"):
-        return one_host(cause, symptom)
-    if edge == "attached_to":
-        return max(below(cause, symptom, case), one_host(cause, symptom) if _no_topology(case) else 0.0)
-    if edge in ("same_group", "placed_on"):
-        return one_group(cause, symptom, case)
-    if edge == "link_end":
-        return float(_same_link(cause.component, symptom.component, case, _at(cause, symptom)))
-    if edge == "mounts":
-        return mounted(cause, symptom, case)
-    return below(cause, symptom, case)
+class Relations:
+    """What hangs together in one case. Look-ups are remembered: one round asks the same thousands of times."""
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        self._jobs: dict[tuple[Name, int | None], frozenset[str]] = {}
+        self._above: dict[tuple[Name, int | None], frozenset[Name]] = {}
+
+    def related(self, edge: Edge, cause: Claim, symptom: Claim) -> float:
+        """How surely `symptom` hangs on `cause` over that edge."""
+        if edge == "same":
+            return float(cause.component == symptom.component)
+        if edge in ("part_of_host", "same_domain"):
+            return one_host(cause, symptom)
+        if edge == "attached_to":
+            assumed = one_host(cause, symptom) if self._case.topology.components == 0 else 0.0
+            return max(self.below(cause, symptom), assumed)
+        if edge in ("same_group", "placed_on"):
+            return self.one_group(cause, symptom)
+        if edge == "link_end":
+            return float(_same_link(cause.component, symptom.component, self._case, _at(cause, symptom)))
+        if edge == "mounts":
+            return self.mounted(cause, symptom)
+        return self.below(cause, symptom)
+
+    def below(self, cause: Claim, symptom: Claim) -> float:
+        """The symptom's component, or its host, hangs below the cause's in the topology."""
+        if cause.component in (one.peer for one in symptom.evidence):
+            return 1.0
+        return float(cause.component in self._ancestors(symptom.component, _at(symptom, cause)))
+
+    def one_group(self, cause: Claim, symptom: Claim) -> float:
+        """Both work for one attempt. Where no placement is known at all, one is assumed."""
+        first = self.jobs_of(cause, _at(cause, symptom))
+        second = self.jobs_of(symptom, _at(symptom, cause))
+        if first and second:
+            return float(bool(first & second))
+        if kind_of(symptom.component) is Kind.PATH:
+            return ASSUMED
+        if len(self._case.placements):
+            return one_host(cause, symptom)
+        jobless = kind_of(symptom.component) in JOB_SCOPED or kind_of(cause.component) in JOB_SCOPED
+        return max(ASSUMED * jobless, one_host(cause, symptom))
+
+    def mounted(self, cause: Claim, symptom: Claim) -> float:
+        """The symptom names the storage target, or its host is among those that did."""
+        if cause.component in (one.peer for one in symptom.evidence):
+            return 1.0
+        host = _host(symptom.component)
+        clients = {client for one in cause.evidence for client in one.facts.get("hosts", "").split(", ")}
+        if host:
+            return float(host in clients) or self.below(cause, symptom)
+        return self.one_group(cause, symptom)
+
+    def jobs_of(self, claim: Claim, at_ms: int | None) -> frozenset[str]:
+        """Jobs that the claim is about: named by it, or placed on its component at the time."""
+        if kind_of(claim.component) in JOB_SCOPED:
+            job = parts_of(claim.component)[0]
+            return claim.jobs | ({job} if job not in ("", UNKNOWN) else frozenset())
+        key = (claim.component, at_ms)
+        if key not in self._jobs:
+            self._jobs[key] = jobs_on(claim.component, self._case, at_ms)
+        return claim.jobs | self._jobs[key]
+
+    def _ancestors(self, component: Name, at_ms: int | None) -> frozenset[Name]:
+        key = (component, at_ms)
+        if key not in self._above:
+            host, view = _host(component), self._case.topology.at(at_ms)
+            far = view.other_end(_port(component))  # a carrier is lost with either end's parents
+            starts = [component, *([name(Kind.HOST, host)] if host else []), *([far] if far else [])]
+            self._above[key] = frozenset(part for start in starts for part in (start, *view.ancestors(start)))
+        return self._above[key]
 
 
 def one_host(cause: Claim, symptom: Claim) -> float:
@@ -36,50 +93,6 @@ def one_host(cause: Claim, symptom: Claim) -> float:
         scoped = kind_of(cause.component) in HOST_SCOPED and kind_of(symptom.component) in HOST_SCOPED
         return float(scoped and first == second and bool(cause.paths & symptom.paths))
     return float(first == second)
-
-
-def below(cause: Claim, symptom: Claim, case: Case) -> float:
-    """The symptom's component, or its host, hangs below the cause's in the topology."""
-    if cause.component in (one.peer for one in symptom.evidence):
-        return 1.0
-    view = case.topology.at(_at(cause, symptom))
-    host = _host(symptom.component)
-    starts = [symptom.component, *([name(Kind.HOST, host)] if host else [])]
-    return float(any(cause.component in view.ancestors(start) for start in starts))
-
-
-def one_group(cause: Claim, symptom: Claim, case: Case) -> float:
-    """Both work for one attempt. Where no placement is known at all, one is assumed."""
-    at = _at(cause, symptom)
-    first, second = jobs_of(cause, case, at), jobs_of(symptom, case, at)
-    if first and second:
-        return float(bool(first & second))
-    if kind_of(symptom.component) is Kind.PATH:
-        return ASSUMED
-    if len(case.placements):
-        return one_host(cause, symptom)
-    jobless = kind_of(symptom.component) in JOB_SCOPED or kind_of(cause.component) in JOB_SCOPED
-    return max(ASSUMED * jobless, one_host(cause, symptom))
-
-
-def mounted(cause: Claim, symptom: Claim, case: Case) -> float:
-    """The symptom names the storage target, or its host is among those that did."""
-    if cause.component in (one.peer for one in symptom.evidence):
-        return 1.0
-    host = _host(symptom.component)
-    clients = {client for one in cause.evidence for client in one.facts.get("hosts", "").split(", ")}
-    if host:
-        return float(host in clients) or below(cause, symptom, case)
-    return one_group(cause, symptom, case)
-
-
-def jobs_of(claim: Claim, case: Case, at_ms: int | None) -> frozenset[str]:
-    """Jobs that the claim is about: named by it, or placed on its component at the time."""
-    kind = kind_of(claim.component)
-    if kind in JOB_SCOPED:
-        job = parts_of(claim.component)[0]
-        return claim.jobs | ({job} if job not in ("", UNKNOWN) else frozenset())
-    return claim.jobs | jobs_on(claim.component, case, at_ms)
 
 
 def jobs_on(component: Name, case: Case, at_ms: int | None) -> frozenset[str]:
@@ -94,10 +107,6 @@ def jobs_on(component: Name, case: Case, at_ms: int | None) -> frozenset[str]:
 
 def _host(component: Name) -> str | None:
     return host_of(component) if kind_of(component) in HOST_SCOPED else None
-
-
-def _no_topology(case: Case) -> bool:
-    return case.topology.components == 0
 
 
 def _at(cause: Claim, symptom: Claim) -> int | None:

@@ -102,7 +102,7 @@ def _stronger_by_advice(incident: Incident, usual: Action) -> bool:
 def job_state(incident: Incident, case: Case) -> JobState:
     """What the job on the broken part does: stands, makes steps, is not there, or was started again."""
     if not incident.affected.jobs:
-        return "idle"
+        return "dead" if incident.action is Action.RESTART_JOB else "idle"
     if _restarted(incident, case):
         return "restarted"
     shown = {one.fault for one in incident.evidence}
@@ -136,7 +136,8 @@ def targets(step: Step, incident: Incident, case: Case) -> Iterator[Name]:
     elif step.on == "component":
         yield incident.component
     elif step.on == "jobs":
-        yield from (name(Kind.JOB, job) for job in incident.affected.jobs)
+        unknown = (UNKNOWN,) if incident.action is Action.RESTART_JOB else ()
+        yield from (name(Kind.JOB, job) for job in incident.affected.jobs or unknown)
     elif step.on == "host":
         yield from _host(incident.component, case, incident.onset_ms)
     elif step.on == "dependants":

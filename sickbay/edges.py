@@ -39,6 +39,10 @@ class Conflict(NamedTuple):
     what: str
     edges: tuple[Edge, ...]
 
+    def __str__(self) -> str:
+        told = [f"{edge.child} {edge.relation} {edge.parent}" for edge in self.edges[:4]]
+        return f"{self.what}: {'; '.join(told)}{'; ...' if len(self.edges) > 4 else ''}"
+
 
 class Index:
     """Versions by edge (the latest word first), edges by component. Times are not looked at here."""

@@ -138,22 +138,31 @@ class Placements:
     """All placements that are known. Immutable; `add` gives a new one."""
 
     def __init__(self, placements: Iterable[Placement] = ()) -> None:
-        parts: dict[tuple[str, int], list[Placement]] = {}
-        for placement in placements:
-            parts.setdefault((placement.job, placement.attempt), []).append(placement)
-        self._merged: dict[tuple[str, int], Placement] = {key: _merge(same) for key, same in parts.items()}
+        self._known = _merged({}, placements)
         self._views: dict[int, PlacementView] = {}
 
     def __iter__(self) -> Iterator[Placement]:
         """The merged placements, by job and attempt."""
-        return (self._merged[key] for key in sorted(self._merged))
+        return (self._known[key].placement for key in sorted(self._known))
 
     def __len__(self) -> int:
-        return len(self._merged)
+        return len(self._known)
 
     def add(self, placements: Iterable[Placement]) -> "Placements":
         """These and more: parts of a known attempt are merged into it, the later word wins."""
-        return Placements([*self._merged.values(), *placements])
+        grown = Placements()
+        grown._known = _merged(self._known, placements)
+        return grown
+
+    def after(self, at_ms: int) -> "Placements":
+        """Those that had not ended before that time: what a live horizon keeps."""
+        kept = Placements()
+        kept._known = {
+            (span.attempt.placement.job, span.attempt.placement.attempt): span.attempt
+            for span in self._spans
+            if span.end > at_ms or span.end == _BEGIN
+        }
+        return kept
 
     def at(self, at_ms: int | None = None) -> PlacementView:
         """What ran at that time; None = now, after everything known (what is over without a told end runs no more)."""
@@ -169,11 +178,11 @@ class Placements:
     def _spans(self) -> list[_Span]:
         found: list[_Span] = []
         ends: dict[str, int] = {}  # of a job: when its next attempt began
-        for key in sorted(self._merged, reverse=True):
-            placement = self._merged[key]
+        for key in sorted(self._known, reverse=True):
+            placement = self._known[key].placement
             begin = _BEGIN if placement.from_ms is None else placement.from_ms
             end = ends.get(placement.job, _END) if placement.to_ms is None else placement.to_ms
-            found.append(_Span(begin, end, placement.job not in ends, _Attempt(placement)))
+            found.append(_Span(begin, end, placement.job not in ends, self._known[key]))
             waits = placement.state in WAITING and placement.from_ms is None
             ends[placement.job] = min(ends.get(placement.job, _END), _END if waits else begin)
         return found[::-1]
@@ -238,6 +247,15 @@ def _peers(attempt: _Attempt, component: Name) -> Iterator[Name]:
 def _number(rank: Name) -> int:
     number = rank.rpartition("/")[2]
     return int(number) if len(number) < 10 and number.isascii() and number.isdigit() else -1
+
+
+def _merged(known: dict[tuple[str, int], _Attempt], placements: Iterable[Placement]) -> dict[tuple[str, int], _Attempt]:
+    """Attempts by job and number; untouched ones are shared with `known`, their look-ups too."""
+    parts: dict[tuple[str, int], list[Placement]] = {}
+    for placement in placements:
+        parts.setdefault((placement.job, placement.attempt), []).append(placement)
+    earlier = {key: [known[key].placement] if key in known else [] for key in parts}
+    return {**known, **{key: _Attempt(_merge([*earlier[key], *same])) for key, same in parts.items()}}
 
 
 def _merge(parts: list[Placement]) -> Placement:

@@ -154,9 +154,10 @@ HOST = Table(
         gauge("load_1m", "tasks", "load average"),
         gauge("memory_available_bytes", "bytes", "memory available"),
         gauge("memory_total_bytes", "bytes", "memory in all"),
-        gauge("boot_time_seconds", "s since 1970", "when the kernel started"),
         gauge("tasks_blocked", "tasks", "tasks in uninterruptible sleep"),
         gauge("clock_offset_seconds", "s", "own clock against its time source"),
+        # An int64, as a float32 would be a minute off; it only grows: an increase is a boot.
+        counter("boot_time_seconds", "s since 1970", "when the kernel started"),
         counter("corrected_memory_errors_total", "count", "corrected errors of main memory"),
         counter("uncorrected_memory_errors_total", "count", "uncorrected errors of main memory"),
         counter("out_of_memory_kills_total", "count", "processes killed for want of memory"),

@@ -103,6 +103,7 @@ class View:
         self._index = index
         self._at_ms = at_ms
         self._memo: dict[Name, tuple[_Up, ...]] = {}
+        self._ends: dict[Name, Name | None] = {}
 
     def parents(self, component: Name, *relations: Relation) -> tuple[Name, ...]:
         """What a component hangs on directly, by the relations asked for (default: all of `CONTAINMENT`)."""
@@ -143,8 +144,12 @@ class View:
 
     def other_end(self, port: Name) -> Name | None:
         """The port at the other end of the link, None where unknown or where two claim to be it."""
-        other = self._claimed_end(port)
-        return other if other is not None and self._claimed_end(other) == port else None
+        if port not in self._index.near:
+            return None
+        if port not in self._ends:
+            other = self._claimed_end(port)
+            self._ends[port] = other if other is not None and self._claimed_end(other) == port else None
+        return self._ends[port]
 
     def hosts_under(self, component: Name) -> tuple[str, ...]:
         """Hosts that lose something with a component: a host itself, or all that hang on it, sorted."""

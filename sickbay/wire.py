@@ -36,7 +36,6 @@ MAX_FRAME = 4 << 20  # bytes: what the telemetry topic takes
 MAX_TABLES = 64
 MAX_ROWS = 65_536  # per table: 5 s at 1 Hz are some 100
 MAX_HOST = 240  # bytes
-MAX_MS = 253_402_300_799_999  # the last millisecond of the year 9999
 MAC_BYTES = 16
 
 _HEADER = struct.Struct("<4sBBHIIQQqiI")

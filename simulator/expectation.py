@@ -1,11 +1,18 @@
 """What must be said of each effect, and what must not be done: the truth that a run is scored against."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from sickbay.components import Name
+from sickbay.components import Name, host_of
 from sickbay.messages import Action, Incident, Verdict, strength
 
+# Verbs of a plan that take something out of service or touch it: on an innocent host each is a harm.
+TAKING = frozenset(
+    {
+        "drain_host", "exclude_for_job", "isolate_device", "isolate_port", "cost_out_link",
+        "reset_device", "reset_board", "reboot_host", "power_cycle", "replace_part",
+    }
+)  # fmt: skip
 CONTAINMENT = frozenset(action for action in Action if strength(action) >= strength(Action.CHECK_LINK))
 
 
@@ -83,6 +90,14 @@ def _wrong(expected: Expectation, incident: Incident) -> str:
         return f"fault {incident.fault}"
     if incident.action not in expected.actions:
         return f"action {incident.action}"
+    return _harm(incident, {host for part in expected.components if (host := host_of(part))})
+
+
+def _harm(incident: Incident, hosts: Collection[str]) -> str:
+    """What the plan does to anything outside of `hosts`."""
+    for step in incident.plan:
+        if step.do in TAKING and host_of(step.target) not in hosts:
+            return f"plans {step.do} of {step.target}"
     return ""
 
 
@@ -90,4 +105,7 @@ def _decoy(expected: Expectation, about: Sequence[Incident]) -> Score:
     harm = next((incident for incident in about if contains(incident)), None)
     if harm:
         return Score(expected, harm, False, f"{harm.action} of {harm.component} for nothing")
+    for incident in about:
+        if planned := _harm(incident, ()):
+            return Score(expected, incident, False, f"{planned} for nothing")
     return Score(expected, about[0] if about else None, True, "")

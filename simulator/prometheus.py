@@ -45,7 +45,7 @@ ACCELERATOR = (
     Metric("DCGM_FI_DEV_PCIE_REPLAY_COUNTER", "bus_replays_total"),
 )
 PORT = (
-    Metric("node_network_carrier", "up"),
+    Metric("node_network_up", "up"),
     Metric("node_network_receive_bytes_total", "rx_bytes_total"),
     Metric("node_network_transmit_bytes_total", "tx_bytes_total"),
     Metric("node_network_carrier_changes_total", "carrier_changes_total"),

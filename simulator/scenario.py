@@ -4,7 +4,8 @@
     night.at(60).fault("accelerator_off_bus")
     night.at(100).decoy("checkpoint_pause")
     for second in night.seconds(until_s=300): ...
-    scores, left = score(night.expectations(), incidents)
+    scores, left = score(night.expectations(), incidents)      # what the effects themselves know to be right
+    night.expect(by=90).incident(component="accelerator:...")   # or what the test asks for: see `demand.unmet`
 
 What an effect happens to is drawn from the seed among the jobs that no other effect uses, unless `on` says it.
 """
@@ -17,6 +18,7 @@ import numpy as np
 
 from simulator.cluster import Card, Cluster, Layout, build
 from simulator.decoys import DECOYS
+from simulator.demand import Asking, Demand
 from simulator.expectation import Expectation
 from simulator.faults import FAULTS
 from simulator.faults.kit import Happening
@@ -34,6 +36,7 @@ class Scenario:
     jobs: tuple[Job, ...]
     seed: int
     start_ms: int = START_MS
+    demands: list[Demand] = field(default_factory=list)
     recipes: list[tuple[str, dict[str, object]]] = field(default_factory=list)
     _free: list[int] = field(default_factory=list)
 
@@ -44,6 +47,10 @@ class Scenario:
     def at(self, at_s: int) -> "Moment":
         """A point of the time line, seconds from the start."""
         return Moment(self, at_s)
+
+    def expect(self, by: int | None = None) -> Asking:
+        """What must be said (by a second of the night), or must not be done: see `demand`."""
+        return Asking(self.demands, by)
 
     def add(self, what: str, at_s: int, on: str | Card | None, settings: dict[str, object]) -> None:
         """Put an effect on the time line. `on`: a host, leaf or card, None = drawn."""
@@ -101,10 +108,12 @@ class Moment:
 
 def scenario(
     *, seed: int = 0, hosts: int = 8, per_host: int = 8, hosts_per_job: int = 2, layout: Layout = "leaf",
-    hosts_per_leaf: int = 2, step_s: float = 5.0, timeout_s: int = 600,
+    hosts_per_leaf: int = 2, step_s: float = 5.0, timeout_s: int = 600, spare_hosts: int = 0,
 ) -> Scenario:  # fmt: skip
-    """A quiet cluster under load: every `hosts_per_job` neighbours run one job."""
-    cluster = build(seed=seed, hosts=hosts, per_host=per_host, layout=layout, hosts_per_leaf=hosts_per_leaf)
+    """A quiet cluster under load: every `hosts_per_job` neighbours run one job, and the last `spare_hosts` idle."""
+    cluster = build(
+        seed=seed, hosts=hosts + spare_hosts, per_host=per_host, layout=layout, hosts_per_leaf=hosts_per_leaf
+    )
     first = 4_400 + int(np.random.default_rng([seed, 0x10]).integers(500))
     jobs = tuple(
         Job(

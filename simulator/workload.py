@@ -1,7 +1,7 @@
 """A synchronous training job, second by second: warm-up, steps, checkpoint pauses, stalls, its end."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 import numpy as np
@@ -71,9 +71,10 @@ class Run:
         """The job makes steps (or will, after its pause)."""
         return not (self.stalled or self.ended)
 
-    def restart(self, at_s: int, step: int) -> None:
-        """A new attempt of the job, from a step."""
+    def restart(self, at_s: int, step: int, hosts: tuple[str, ...] = ()) -> None:
+        """A new attempt of the job, from a step, on other hosts where some are given."""
         self.attempt += 1
+        self.job = replace(self.job, hosts=hosts or self.job.hosts)
         self.step, self.started_s = step, at_s
         self.stalled = self.ended = False
         self._left, self._since_checkpoint, self._pause = 0.0, 0.0, 0.0

@@ -11,7 +11,7 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct
 
-from sickbay.log import Fenced, OutcomeUnknown, Output, Position, Record, Task, TaskLog
+from sickbay.log import Fenced, OutcomeUnknown, Output, Position, Record, Replaced, Task, TaskLog
 
 
 class Mark(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -49,10 +49,14 @@ class Runner:
     def step(self, limit: int = 500, timeout_s: float = 0.0) -> int:
         """One poll and one commit. Returns the number of records taken: 0 = nothing was there.
 
-        Work of a task that was lost meanwhile is forgotten; whoever holds it now repeats it.
+        Work of a task that was lost meanwhile is forgotten; whoever holds it now repeats it. Raises Replaced where
+        another process took this member's name: this one must stop.
         """
         try:
             return self._step(limit, timeout_s)
+        except Replaced:
+            self.held.clear()
+            raise
         except Fenced:
             self.held.clear()
         except OutcomeUnknown:

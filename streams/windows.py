@@ -41,41 +41,50 @@ def join(samples: Iterable[Samples]) -> dict[str, pl.DataFrame]:
     columns; memory is one float64 per value told and per cell of the result.
     """
     codes: dict[Name, int] = {}
-    batches: dict[str, list[_Batch]] = {}
+    told: dict[str, dict[tuple[str, ...], list[_Batch]]] = {}  # table -> columns told -> batches
     for batch in samples:
-        code = np.fromiter((codes.setdefault(name, len(codes)) for name in batch.component), np.int32)
+        for name in set(batch.component):
+            codes.setdefault(name, len(codes))
+        code = np.fromiter(map(codes.__getitem__, batch.component), np.int32, len(batch.component))
         if len(code):
-            batches.setdefault(batch.table, []).append(_Batch(code, batch.at_ms, batch.values))
+            alike = told.setdefault(batch.table, {}).setdefault(tuple(batch.values), [])
+            alike.append(_Batch(code, batch.at_ms, batch.values))
     names = sorted(codes)
     rank = np.empty(len(codes), np.int64)  # code -> place in the sorted names
     rank[[codes[name] for name in names]] = np.arange(len(codes))
-    return {table: _frame(TABLES[table], parts, names, rank) for table, parts in sorted(batches.items())}
+    return {table: _frame(TABLES[table], list(alike.values()), names, rank) for table, alike in sorted(told.items())}
 
 
-def _frame(table: Table, batches: list[_Batch], names: list[Name], rank: NDArray[np.int64]) -> pl.DataFrame:
-    times = np.unique(np.concatenate([batch.at_ms for batch in batches]))
-    rows = [rank[batch.code] * len(times) + np.searchsorted(times, batch.at_ms) for batch in batches]
-    unique = np.unique(np.concatenate(rows))
+def _frame(table: Table, groups: list[list[_Batch]], names: list[Name], rank: NDArray[np.int64]) -> pl.DataFrame:
+    at_ms = [np.concatenate([batch.at_ms for batch in group]) for group in groups]
+    times = _distinct(np.concatenate(at_ms))
+    rows = [
+        rank[np.concatenate([batch.code for batch in group])] * len(times) + np.searchsorted(times, at)
+        for group, at in zip(groups, at_ms, strict=True)
+    ]
+    unique = _distinct(np.concatenate(rows))
     for place, key in enumerate(rows):  # in place: one list of keys, then of rows, never both
         rows[place] = np.searchsorted(unique, key)
     columns = {"component": pl.Series(names, dtype=pl.String).gather(unique // len(times))}
     columns["at_ms"] = pl.Series(times[unique % len(times)])
-    for name in table.names:
-        told = [(row, batch.values[name]) for row, batch in zip(rows, batches, strict=True) if name in batch.values]
+    for column in table.columns:
+        told = [place for place, group in enumerate(groups) if column.name in group[0].values]
         if told:
-            column = table.column(name)
-            merged = _merged(len(unique), told, column.low)
+            merged, worse = np.full(len(unique), np.nan), np.fmin if column.low else np.fmax
+            for place in told:
+                worse.at(merged, rows[place], np.concatenate([batch.values[column.name] for batch in groups[place]]))
             if column.type == "counter":
                 merged[merged < 0] = np.nan
-            columns[name] = pl.Series(merged).fill_nan(None)
+            columns[column.name] = pl.Series(merged).fill_nan(None)
     return pl.DataFrame(columns)
 
 
-def _merged(size: int, told: list[tuple[NDArray[np.int64], NDArray[np.float64]]], low: bool) -> NDArray[np.float64]:
-    merged, worse = np.full(size, np.nan), np.fmin if low else np.fmax
-    for row, values in told:
-        worse.at(merged, row, values)
-    return merged
+def _distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Sorted, each once. numpy.unique (2.4) hashes, which takes 2 to 6 times longer for 20 M keys."""
+    ordered: NDArray[np.int64] = np.sort(values)
+    first = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return ordered[first]
 
 
 def features(frame: pl.DataFrame, table: Table, width_ms: int = WIDTH_MS) -> pl.DataFrame:

@@ -63,7 +63,7 @@ def told(row: Code, text: str) -> Told:
 
 
 def worded(row: Code, word: str) -> Code:
-    """An SXid's row by the word in the line (fatal, non-fatal): it differs between switch generations and port settings."""
+    """An SXid's row by the word in the line: it differs between switch generations and port settings."""
     kind = row.kind if row.kind in ("fabric.thermal", "fabric.recovered") else ""
     if word == "fatal" and row.severity is not Severity.FATAL:
         advice = max(row.advice or Action.IGNORE, Action.RESET_DEVICE, key=strength)

@@ -31,8 +31,8 @@ def json_record(text: str) -> Line | None:
     if message is None:
         return None
     line = _line(record, message)
-    told = line.stamp != NO_STAMP or line.boot_s is not None or "MESSAGE" in record or "stream" in record
-    return line if told else None  # a message alone makes no log: errors and status documents have one too
+    is_log = line.stamp != NO_STAMP or line.boot_s is not None or "MESSAGE" in record or "stream" in record
+    return line if is_log else None  # a message alone makes no log: errors and status documents have one too
 
 
 def _line(record: dict[str, Any], message: str) -> Line:

@@ -14,7 +14,7 @@ Find = Callable[[bytes], Iterable[int]]  # ascending byte offsets at which one o
 
 # Lines to read whatever they hold: parts of a line cut by a container runtime, messages encoded as a list of bytes or
 # with escapes, so that their literals are not visible.
-ENCODED = (" stdout P", " stderr P", '"MESSAGE":[', '"MESSAGE": [', '"MESSAGE" : [', "\\u", "\\/")
+ENCODED = (" stdout P", " stderr P", '"MESSAGE":[', '"MESSAGE": [', '"MESSAGE" : [', "\\u00", "\\/")
 MAX_FOLLOWING = 500  # indented lines after a hit that are read with it
 
 

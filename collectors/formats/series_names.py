@@ -129,8 +129,10 @@ def _first(labels: dict[str, str], names: tuple[str, ...]) -> str:
 
 
 def _told_host(labels: dict[str, str]) -> str:
-    host = _first(labels, HOST_LABELS)
-    return "" if _HERE.match(host) else host
+    """The host that labels name themselves. An exporter in a container may take its pod's name for a host's."""
+    pod = labels.get("pod")
+    told = (labels[name][:128] for name in HOST_LABELS if labels.get(name) and labels[name] != pod)
+    return next((host for host in told if not _HERE.match(host)), "")
 
 
 def _alias(labels: dict[str, str]) -> Identity | None:

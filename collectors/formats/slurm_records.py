@@ -98,7 +98,7 @@ class Node:
 
 def job_state(text: str) -> str:
     """The long name of a job state (`NF`, `CANCELLED by 1001`, `OUT_OF_ME+`), "" for what is none."""
-    word = text.strip().partition(" ")[0].upper()
+    word = text.strip().partition(" ")[0]
     if word.endswith("+"):  # cut to the column's width
         fits = [state for state in _LONG_JOB_STATES if state.startswith(word[:-1]) and len(word) > 4]
         return fits[0] if len(fits) == 1 else ""
@@ -135,7 +135,8 @@ def is_step_id(text: str) -> bool:
 def job_readings(job: Job, tally: Tally) -> Iterator[Reading]:
     """The placement of a job, what became of it, and the host that failed it where only one can be meant."""
     hosts = hostlist.names(job.nodes, tally)
-    yield Reading(_placement(job, hosts), job.line, job.start)
+    ended = job.end if job.state in _JOB_EVENTS else NO_STAMP  # of a running job it is the time limit
+    yield Reading(_placement(job, hosts), job.line, job.start, until=ended)
     kind = _JOB_EVENTS.get(job.state)
     if not kind:
         return

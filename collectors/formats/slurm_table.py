@@ -5,13 +5,12 @@ columns that people write and from its right end back to them; what lies between
 next one begins, so that the rest of a name behind a line end is still joined to it.
 """
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from collectors.formats import hostlist, slurm_json, stamps
 from collectors.formats.reading import Reading, Tally
+from collectors.formats.slurm_columns import Blanks, Layout, Pipes, heading, ruled
 from collectors.formats.slurm_records import (
     Job,
     Node,
@@ -26,31 +25,9 @@ from collectors.formats.text import lines
 from sickbay.components import Kind, kind_of
 from sickbay.messages import Event
 
-# Headings as the commands print them, by what they hold.
-_COLUMNS = {
-    "JOBID": "job", "JOBIDRAW": "raw", "NAME": "name", "JOBNAME": "name", "STATE": "state", "ST": "state",
-    "EXITCODE": "exit", "EXIT_CODE": "exit", "NODELIST": "nodes", "NODELIST(REASON)": "nodes", "HOSTNAMES": "nodes",
-    "START": "start", "START_TIME": "start", "END": "end", "END_TIME": "end", "USER": "user", "RESTARTS": "restarts",
-    "RESTART_COUNT": "restarts", "FAILEDNODE": "failed", "REASON": "reason", "TIMESTAMP": "at", "COMMENT": "comment",
-    "ADMINCOMMENT": "admin_comment", "SYSTEMCOMMENT": "system_comment", "WORKDIR": "directory", "WORK_DIR": "directory",
-    "SUBMITLINE": "command", "COMMAND": "command", "WCKEY": "wckey", "EXTRA": "extra",
-}  # fmt: skip
-_FREE = frozenset(
-    {"name", "reason", "comment", "admin_comment", "system_comment", "directory", "command", "wckey", "extra"}
-)
-_HEADING = re.compile(r"[A-Za-z][A-Za-z_:/()%]{0,40}")
-_RULE = re.compile(r"-{2,}(?: +-{2,})*")
-_CANCELLED = re.compile(r"CANCELLED by \d{1,10}")
-_PENDING = re.compile(r"\s(\([^()]*\))$")  # squeue's last column: why a job waits
 MAX_ROW_LINES = 50  # line ends in one name
 MAX_ROW = 1 << 16
 MAX_SEEN = 200_000  # nodes of one table that are remembered, to tell each once
-
-
-class _Layout(Protocol):
-    def cells(self, row: str) -> list[str] | None:
-        """The cells of a row, None where they cannot be told apart."""
-        ...
 
 
 @dataclass(slots=True)
@@ -58,51 +35,13 @@ class _Table:
     """One table: what its columns hold, and what was told."""
 
     columns: list[str]
-    layout: _Layout
-    pipes: bool
+    layout: Layout
     seen: set[tuple[str, str]] = field(default_factory=set)
     times: dict[str, int] = field(default_factory=dict)  # rows per job: `sacct -D` lists every attempt, in order
     torn: bool = False  # the last row ended early: what follows may be the rest of its name
     held: str = ""
     line: int = 0
     pieces: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Pipes:
-    columns: list[str]
-    trailing: bool
-
-    def cells(self, row: str) -> list[str] | None:
-        return _aligned(self.split(row), self.columns, "|")
-
-    def split(self, row: str) -> list[str]:
-        return (row.removesuffix("|") if self.trailing else row).split("|")
-
-
-@dataclass(frozen=True, slots=True)
-class _Blanks:
-    columns: list[str]
-
-    def cells(self, row: str) -> list[str] | None:
-        row = _CANCELLED.sub("CANCELLED", row)
-        waiting = _PENDING.search(row) if self.columns[-1] == "nodes" else None
-        words = (row[: waiting.start()] if waiting else row).split()
-        return _aligned([*words, *([waiting[1]] if waiting else [])], self.columns, " ")
-
-
-@dataclass(frozen=True, slots=True)
-class _Ruled:
-    """Columns under a line of dashes."""
-
-    columns: list[str]
-    spans: list[tuple[int, int]]
-
-    def cells(self, row: str) -> list[str] | None:
-        if any(end < len(row) and row[end] != " " for _, end in self.spans[:-1]):
-            return None
-        last = len(self.spans) - 1
-        return [row[start : None if place == last else end].strip() for place, (start, end) in enumerate(self.spans)]
 
 
 def confidence(head: bytes, name: str) -> float:
@@ -112,7 +51,7 @@ def confidence(head: bytes, name: str) -> float:
         return slurm_json.confidence(text)
     rows = [row for row in text.replace("\r", "").split("\n") if row.strip()]
     for place, row in enumerate(rows[:20]):
-        if _table(row) is not None:
+        if heading(row) is not None:
             return 0.95 if place < 3 else 0.7
     return 0.0
 
@@ -128,12 +67,11 @@ def read(chunks: Iterable[bytes], tally: Tally, name: str = "") -> Iterator[Read
         return
     table: _Table | None = None
     for number, row in lines(_chained(head, stream), tally):
-        heading = _table(row)
-        if heading is not None:
+        if first := heading(row):
             yield from _close(table, tally)
-            table = heading
-        elif table is not None and _RULE.fullmatch(row.strip()) and not table.pipes:
-            _rule(table, row)
+            table = _Table(first.columns, first.layout)
+        elif table is not None and isinstance(table.layout, Blanks) and (layout := ruled(table.columns, row)):
+            table.layout = layout
         elif table is not None and row.strip():
             yield from _take(table, row, number, tally)
     yield from _close(table, tally)
@@ -144,47 +82,9 @@ def _chained(head: bytes, rest: Iterable[bytes]) -> Iterator[bytes]:
     yield from rest
 
 
-def _table(row: str) -> _Table | None:
-    """The table that a row is the heading of."""
-    if len(row) > 2_000:
-        return None
-    pipes = row.count("|") >= 2
-    headings = row.strip().removesuffix("|").split("|") if pipes else row.split()
-    if len(headings) < 2 or not all(_HEADING.fullmatch(heading) for heading in headings):
-        return None
-    columns = [_COLUMNS.get(heading.partition("%")[0].upper(), heading.upper()) for heading in headings]
-    told = set(columns)
-    jobs = told & {"job", "raw"} and told & {"state", "nodes"}
-    nodes = "nodes" in told and told & {"state", "reason"}
-    if not (jobs or nodes) or len(told) < len(columns) - 1:
-        return None
-    layout: _Layout = _Pipes(columns, row.rstrip().endswith("|")) if pipes else _Blanks(columns)
-    return _Table(columns, layout, pipes)
-
-
-def _rule(table: _Table, row: str) -> None:
-    spans = [(match.start(), match.end()) for match in re.finditer("-+", row)]
-    if len(spans) == len(table.columns):
-        table.layout = _Ruled(table.columns, spans)
-
-
-def _aligned(cells: list[str], columns: list[str], glue: str) -> list[str] | None:
-    """Cells as many as columns, read from both ends where people's own text holds the separator."""
-    extra = len(cells) - len(columns)
-    if extra == 0:
-        return cells
-    free = [place for place, column in enumerate(columns) if column in _FREE]
-    if extra < 0 or not free:
-        return None
-    first, last = free[0], free[-1]
-    between = glue.join(cells[first : last + 1 + extra]) if first == last else ""
-    middle = [between] + [""] * (last - first)
-    return [*cells[:first], *middle, *cells[last + 1 + extra :]]
-
-
 def _take(table: _Table, row: str, number: int, tally: Tally) -> Iterator[Reading]:
     """Joins the lines of a row of a pipe table; other rows are read as they come."""
-    if not isinstance(table.layout, _Pipes):
+    if not isinstance(table.layout, Pipes):
         yield from _row(table, row, number, tally)
         return
     if not table.held or _begins(table, row):
@@ -203,7 +103,7 @@ def _take(table: _Table, row: str, number: int, tally: Tally) -> Iterator[Readin
 
 def _begins(table: _Table, row: str) -> bool:
     """Whether a line begins a row of its own: in a job table with a job id, else with all its fields."""
-    if not isinstance(table.layout, _Pipes):
+    if not isinstance(table.layout, Pipes):
         return True
     cells = table.layout.split(row)
     if table.columns[0] not in ("job", "raw"):

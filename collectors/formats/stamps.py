@@ -8,8 +8,10 @@ from sickbay.clock import NO_STAMP, Clock, Stamp
 YEARS = range(1970, 2101)
 MONTHS = {
     name: number
-    for number, name in enumerate(("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"), 1)
-}  # fmt: skip
+    for number, name in enumerate(
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"], 1
+    )
+}
 _EPOCH = datetime(1970, 1, 1)
 _LEAP_YEAR = datetime(2000, 1, 1)
 _RANK = {Clock.ABSOLUTE: 4, Clock.NO_ZONE: 3, Clock.NO_YEAR: 2, Clock.SINCE_BOOT: 1, Clock.NONE: 0}
@@ -70,9 +72,7 @@ def of_match(match: re.Match[str], year: str | None = None) -> Stamp:
     )
 
 
-def stamp(
-    *, year: str, month: int, day: int, clock: tuple[int, int, int], fraction: str = "", zone: str = ""
-) -> Stamp:
+def stamp(*, year: str, month: int, day: int, clock: tuple[int, int, int], fraction: str = "", zone: str = "") -> Stamp:
     """A stamp from its pieces; an empty `year` gives NO_YEAR, an empty `zone` NO_ZONE."""
     if year and int(year) not in YEARS:
         return NO_STAMP

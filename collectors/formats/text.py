@@ -24,6 +24,9 @@ _ESCAPES = re.compile(
 _ENCODED_ESCAPES = re.compile(rb"(?:#033|\^\[|\\u001[bB]|\\x1b)\[[0-9;?]{0,32}[A-Za-z]")
 # First byte and whole mark: looking for one byte is free, for a word it is not.
 _ENCODED_MARKS = ((b"#", b"#033["), (b"^", b"^[["), (b"\\", b"\\u001b["), (b"\\", b"\\u001B["), (b"\\", b"\\x1b["))
+# Characters that JSON writers for web pages escape without need: put back, so that words are found without decoding.
+_ENCODED_PUNCTUATION = re.compile(rb"(?<!\\)\\u00(?:3[cC]|3[eE]|26|27)")
+_PUNCTUATION = {b"3c": b"<", b"3e": b">", b"26": b"&", b"27": b"'"}
 _CONTROLS = bytes([*range(9), 0x0B, 0x0C, *range(0x0E, 0x20), 0x7F])  # all but tab, line feed, carriage return
 # C1 controls, zero-width and directional characters, line separators, byte order mark: invisible or deceiving.
 _INVISIBLE_LEADS = (b"\xc2", b"\xe2\x80", b"\xe2\x81", b"\xd8\x9c", b"\xef\xbb\xbf")  # a look before the slow leap
@@ -51,6 +54,8 @@ def clean(raw: bytes) -> bytes:
         raw = _ESCAPES.sub(b"", raw)
     if any(byte in raw and mark in raw for byte, mark in _ENCODED_MARKS):
         raw = _ENCODED_ESCAPES.sub(b"", raw)
+    if b"\\" in raw and b"\\u00" in raw:
+        raw = _ENCODED_PUNCTUATION.sub(lambda match: _PUNCTUATION[match[0][-2:].lower()], raw)
     raw = raw.translate(None, _CONTROLS)
     if raw.isascii():
         return raw

@@ -17,7 +17,7 @@ from sickbay.messages import Action, Cite, Event, Evidence, Placement, Progress,
 NAME, VERSION = "collective_stall", "1"
 
 MOST_NAMED = 16  # ranks that a sentence lists
-STALLED_STEPS = 3.0  # no step for three times the median: the job stands (gpu-telemetry reference, 6.4)
+STALLED_STEPS = 3.0  # no step for three times the median: the job stands [house, of field practice]
 
 
 def claims(case: Case) -> Iterable[Evidence]:

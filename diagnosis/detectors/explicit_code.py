@@ -32,13 +32,15 @@ NAME, VERSION = "explicit_code", "1"
 ELSEWHERE = frozenset(
     {
         "port.down", "path.retry_exceeded", "path.not_connected", "path.remote_error", "path.receiver_not_ready",
-        "host.out_of_memory", "job.out_of_memory", "rank.collective_timeout", "rank.collective_mismatch",
+        "rank.device_error", "rank.collective_error", "port.pause_storm", "host.out_of_memory", "job.out_of_memory", "rank.collective_timeout", "rank.collective_mismatch",
         "job.loss_not_finite", "filesystem.client_evicted", "filesystem.connection_lost", "filesystem.request_slow",
         "filesystem.server_silent", "filesystem.unmounted", "host.task_stuck", "monitor.clock_off",
     }
 )  # fmt: skip
 CONSEQUENCE = ("victim_of", "caused_by")  # set by context rules: another event explains this one
 STALE = ("window", "last_value")  # a value that tells that something was, not when
+PASSING = frozenset({"host.soft_lockup", "host.cpu_stall"})  # one may pass by itself, many do not
+OFTEN = 3  # [house] reports in one burst
 CLEARED = ("cleared_by_boot", "cleared_by_recovery")  # what once was wrong is over
 
 
@@ -143,6 +145,11 @@ def build(
     )
 
 
+def _seldom(burst: list[Event]) -> bool:
+    """A CPU that was held up once is no sick host."""
+    return burst[0].kind in PASSING and sum(event.count for event in burst) < OFTEN
+
+
 def _over(event: Event) -> bool:
     return any(event.attributes.get(word) for word in (*STALE, *CLEARED))
 
@@ -161,7 +168,7 @@ def _severity(burst: list[Event]) -> Severity:
 
 
 def _advice(burst: list[Event]) -> Action | None:
-    if all(_over(event) for event in burst):
+    if all(_over(event) for event in burst) or _seldom(burst):
         return Action.WATCH
     given = [event.advice for event in burst if event.advice is not None and not _over(event)]
     return max(given, key=list(Action).index, default=None)
@@ -174,7 +181,7 @@ def _facts(burst: list[Event]) -> dict[str, str]:
         "code": ", ".join(codes[:5]) or first.kind,
         "count": str(sum(event.count for event in burst)),
         "where": first.component,
-        "process": next((event.process for event in burst if event.process), ""),
+        "process": next((event.process for event in burst if event.process), "?"),
     }
     for word in (*CONSEQUENCE, *STALE, *CLEARED):
         if value := first.attributes.get(word):

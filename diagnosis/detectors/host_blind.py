@@ -18,7 +18,7 @@ from sickbay.messages import Action, Evidence, Severity
 
 NAME, VERSION = "host_blind", "1"
 
-NINE_IN_TEN = math.log(9)  # nights.md, 8: blank cards, a live host and a stalled job are that host, 9 in 10
+NINE_IN_TEN = math.log(9)  # night 8: blank cards, a live host and a stalled job are that host, 9 in 10
 COINCIDENCE_MS = 5_000  # beside sampling and windows: going blind this close to the stall is evidence, not a gap
 LEAST_WINDOWS = 2  # windows without a row before a gap counts as blindness
 MANY = 0.5  # share of hosts blind at once from which on the monitoring itself is at fault

@@ -10,15 +10,16 @@ from itertools import pairwise
 from diagnosis.case import Case
 from diagnosis.detectors.explicit_code import build
 from diagnosis.evidence import CERTAIN, FAIR, GOOD, bucket_of, cites, event_time, identity
-from sickbay.components import Kind, Name, host_of, kind_of
+from sickbay.components import Kind, Name, host_of, kind_of, name
 from sickbay.messages import Event, Evidence, Relation, Severity
 from sickbay.topology import View
 
 NAME, VERSION = "link_down", "1"
 
-TOGETHER_MS = 2_000  # nights.md, mechanisms 13 to 15: carriers of one shared part go within 2 s
+TOGETHER_MS = 2_000  # mechanisms 13 to 15: carriers of one shared part go within 2 s
 FLAP_MS = 600_000  # [house] a second loss within 10 min is a flap
 BACK_MS = 60_000  # [house] a carrier that returns within a minute was a flap
+BRING_UP_MS = 300_000  # [house] a host and its drivers start within five minutes
 ADMIN_MS = 5_000  # a port closed by a person, and the carrier that goes with it
 ALL_DOWN, MANY_DOWN = 0.8, 0.5  # [house] shares of a part's hosts that lost their carrier
 PARTS = (Kind.OPTIC, Kind.NIC, Kind.SWITCH, Kind.PDU, Kind.RACK, Kind.CLUSTER)
@@ -28,7 +29,9 @@ FAULT_OF = {Kind.OPTIC: "optic_fault", Kind.NIC: "nic_failed", Kind.SWITCH: "swi
 def claims(case: Case) -> Iterable[Evidence]:
     """One claim per port, and one per shared part of ports that went together."""
     closed, ups = _by_component(case, "port.admin_down"), _by_component(case, "port.up")
-    downs = [event for event in case.events if event.kind == "port.down" and not _by_order(event, closed)]
+    boots = _by_component(case, "host.boot")
+    spoken = [event for event in case.events if event.kind == "port.down" and not _by_order(event, closed)]
+    downs = [event for event in spoken if not _brought_up(event, boots)]
     by_port: dict[Name, list[Event]] = defaultdict(list)
     for event in downs:
         by_port[event.component].append(event)
@@ -48,6 +51,15 @@ def _by_component(case: Case, kind: str) -> dict[Name, list[Event]]:
 
 def _by_order(event: Event, closed: dict[Name, list[Event]]) -> bool:
     return any(_near(other, event, ADMIN_MS) for other in closed.get(event.component, ()))
+
+
+def _brought_up(event: Event, boots: dict[Name, list[Event]]) -> bool:
+    """Carriers come and go while a host starts: that is no fault of theirs."""
+    if event.at_boot_s is not None:
+        return event.at_boot_s < BRING_UP_MS / 1000
+    host = host_of(event.component) or ""
+    starts = [boot.at_ms for boot in boots.get(name(Kind.HOST, host), ()) if boot.at_ms is not None]
+    return event.at_ms is not None and any(0 <= event.at_ms - start < BRING_UP_MS for start in starts)
 
 
 def _near(first: Event, second: Event, within_ms: int) -> bool:

@@ -13,7 +13,7 @@ from sickbay.messages import Cite, Evidence, Severity, Step
 
 NAME, VERSION = "loss_anomaly", "1"
 
-JUMP = 10.0  # times the median of the gradient norm (training-log practice: gpu-telemetry reference, 6.4)
+JUMP = 10.0  # times the median of the gradient norm [house, of field practice]
 LEAST_STEPS = 20  # a median of fewer says little; the first steps are wild by nature
 
 

@@ -18,7 +18,7 @@ NAME, VERSION = "peers_idle", "1"
 
 IDLE = 0.3  # of the job's own usual matrix activity
 FALLS = 0.85  # a window in which the stall began shows a part of it
-POWER_LEFT = 0.55  # power of a spinning collective is 20 to 40 % of normal (gpu-telemetry reference, 4)
+POWER_LEFT = 0.55  # power of a spinning collective is 20 to 40 % of normal [house, of field practice]
 RESIDENT = 0.85  # utilisation of a spinning collective is 1
 LEAST_BEFORE = 3  # windows of normal work that make a baseline
 LEAST_WINDOWS = 2

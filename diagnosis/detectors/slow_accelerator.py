@@ -15,14 +15,14 @@ from sickbay.messages import Action, Evidence, Severity
 
 NAME, VERSION = "slow_accelerator", "1"
 
-TWO_FAMILIES_MS = 30_000  # nights.md, persistence rules
+TWO_FAMILIES_MS = 30_000  # [house]
 ONE_FAMILY_MS = 120_000
 LEAST_PEERS = 4  # fewer have no median worth the name
 DEVIATIONS = 5.0  # robust standard deviations (1.4826 x MAD) from the peers' median
 CLOCK_FLOOR = 0.03  # least deviation that matters, as a share of the peers' median
 POWER_FLOOR = 0.10
 HEAT_FLOOR_CELSIUS = 6.0
-HELD_SHARE = 0.01  # time held back by heat: above 1 % counts (gpu-telemetry reference, 5.2)
+HELD_SHARE = 0.01  # time held back by heat: above 1 % counts [house, of field practice]
 THERMAL_BITS, BRAKE_BIT = 32 | 64, 128
 BUSY = 0.5  # utilisation below which a card does no work that could be slow
 MOST_SLOW = 0.25  # a larger share of the job is not an outlier but the job

@@ -17,7 +17,7 @@ NAME, VERSION = "slow_checkpoint", "1"
 
 LONGER = 2.5  # [house] times the job's own median
 LEAST_BEFORE = 3  # checkpoints that make a median
-ONE_LAST = 2.0  # slowest rank over the median rank: one client (nights.md, 23: 1.1 is storage, 3.0 a client)
+ONE_LAST = 2.0  # slowest rank over the median rank: one client (night 23: 1.1 is storage, 3.0 a client)
 REPEATS = 3  # the same host last this often
 
 

@@ -3,7 +3,7 @@
 A live reader knows when it saw a line: what the line does not date, that does.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -12,13 +12,16 @@ from collectors.formats import log
 from collectors.formats.reading import Reading, Tally
 from collectors.gather import Folder
 from collectors.identity import Names
-from sickbay import wire
+from sickbay import messages, wire
 from sickbay.clock import resolve
 from sickbay.components import UNKNOWN
 from sickbay.frames import Matrix, matrix_of
-from sickbay.messages import AnyMessage, Event, Identity, Placement, Progress, Step, replace
+from sickbay.log import Log
+from sickbay.messages import AnyMessage, Edge, Event, Identity, Placement, Progress, Step, replace
 from sickbay.schema import Samples
 
+TELEMETRY, EVENTS, STEPS = "sickbay.telemetry.v1", "sickbay.events.v1", "sickbay.steps.v1"
+SCHEMAS, PLACEMENT, TOPOLOGY = "sickbay.schemas.v1", "sickbay.placement.v1", "sickbay.topology.v1"
 FRAME_S = 5  # an agent sends a frame so often
 
 
@@ -108,3 +111,51 @@ def joined(samples: Sequence[Samples]) -> Iterator[Samples]:
             np.concatenate([batch.at_ms for batch in same]),
             {column: np.concatenate([batch.values[column] for batch in same]) for column in columns},
         )
+
+
+class Agents:
+    """All agents of the cluster: what they see is appended to the log."""
+
+    def __init__(self, log: Log, names: Names, hosts: Sequence[str]) -> None:
+        self._appender, self._tail = log.appender(), Tail(names)
+        self._senders = {host: Sender(host, incarnation=1 + place) for place, host in enumerate(hosts)}
+        self._layouts: set[int] = set()
+
+    @property
+    def unparsed(self) -> int:
+        """Lines that belong to a format and could not be read."""
+        return self._tail.tally.unparsed
+
+    def tell_facts(self, edges: Iterable[Edge], identities: Iterable[Identity]) -> None:
+        """The topology, once."""
+        for edge in edges:
+            key = f"{edge.child} {edge.relation} {edge.parent}".encode()
+            self._appender.append(TOPOLOGY, key, messages.encode(edge))
+        for one in identities:
+            self._appender.append(TOPOLOGY, f"{one.host} {one.kind} {one.index}".encode(), messages.encode(one))
+
+    def tell_placements(self, placements: Iterable[Placement]) -> None:
+        """Attempts that began or ended."""
+        for placement in placements:
+            self._appender.append(PLACEMENT, placement.job.encode(), messages.encode(placement))
+
+    def tell_lines(self, told: Iterable[Told], seen_ms: int) -> None:
+        """New lines of logs: their records go at once."""
+        for lines in told:
+            for message in self._tail.read(lines, seen_ms):
+                topic = EVENTS if isinstance(message, Event) else STEPS
+                self._appender.append(topic, (lines.host or lines.job).encode(), messages.encode(message))
+
+    def tell_samples(self, by_host: Mapping[str, Iterable[Samples]], at_ms: int) -> None:
+        """One second of telemetry: sent as frames every few seconds, hosts taking turns."""
+        for place, (host, sender) in enumerate(self._senders.items()):
+            sender.hold(by_host.get(host, ()))
+            if (at_ms // 1000 + place) % FRAME_S == 0 and (sent := sender.frames(at_ms)):
+                self._tell_layouts(sent[0])
+                self._appender.append(TELEMETRY, host.encode(), sent[1])
+
+    def _tell_layouts(self, matrices: Iterable[Matrix]) -> None:
+        for layout in (matrix.layout for matrix in matrices):
+            if layout.id not in self._layouts:
+                self._layouts.add(layout.id)
+                self._appender.append(SCHEMAS, layout.key, layout.encoded())

@@ -7,13 +7,14 @@ formats, frames, the log, windows, detectors. Only the cluster is made up.
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from collectors.identity import Names
 from diagnosis.case import Case
-from sickbay.app.agents import Told
-from sickbay.app.live import Agents, Pipeline
+from sickbay.app.agents import Agents, Told
+from sickbay.app.live import Pipeline
 from sickbay.log.memory import MemoryLog
 from sickbay.messages import Incident
 from sickbay.topics import TOPICS, Topic
@@ -55,10 +56,18 @@ def night(seed: int) -> Scenario:
     """Three faults and a decoy, drawn by the seed, each on a job of its own: 8 hosts of 8 accelerators, 4 jobs."""
     rng = np.random.default_rng([seed, 0xDE])
     made = scenario(seed=seed, timeout_s=TIMEOUT_S)
-    for place, fault in enumerate(rng.permutation(sorted(FAULTS))[:FAULTS_SHOWN]):
-        made.at(70 + 35 * place + int(rng.integers(20))).fault(str(fault))
-    made.at(60 + int(rng.integers(150))).decoy(str(rng.choice(sorted(DECOYS))))
+    for place, fault in enumerate(map(str, rng.permutation(sorted(FAULTS))[:FAULTS_SHOWN])):
+        made.at(70 + 35 * place + int(rng.integers(20))).fault(fault, **_variant(fault, rng))
+    decoy = str(rng.choice(sorted(DECOYS)))
+    made.at(60 + int(rng.integers(150))).decoy(decoy, **_variant(decoy, rng))
     return made
+
+
+def _variant(what: str, rng: np.random.Generator) -> dict[str, Any]:
+    """Settings of an effect that may be one way or another."""
+    if what == "accelerator_off_bus":  # older drivers print the words without the code, and not every card warns
+        return {"coded": bool(rng.integers(2)), "burst": bool(rng.integers(2))}
+    return {"code": int(rng.choice([13, 31]))} if what == "program_error" else {}
 
 
 def run(

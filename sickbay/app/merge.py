@@ -12,9 +12,10 @@ from collectors.attempts import job_names
 from collectors.dating import Dater, daters
 from collectors.formats.reading import Reading
 from collectors.gather import Gathered
-from collectors.identity import Names, host_for, hosts_told, short_names
-from sickbay.components import UNKNOWN, Name
+from collectors.identity import Names, addresses, host_for, hosts_told, short_names
+from sickbay.components import UNKNOWN, Kind, Name, kind_of
 from sickbay.messages import Change, Edge, Event, Identity, Placement, Progress, Step, replace
+from sickbay.placement import Placements
 from sickbay.schema import Samples
 
 
@@ -35,7 +36,8 @@ class Joined:
 def merge(inputs: Sequence[Gathered], host: str | None, zone: tzinfo) -> tuple[Names, Joined]:
     """Names and dates all readings."""
     known = hosts_told(inputs)
-    short = short_names(known)
+    told = [r.record for found in inputs for r in found.readings if isinstance(r.record, Identity)]
+    short = {**addresses(told), **short_names(known)}
     hosts = [short.get(name := host_for(found, known, host), name) for found in inputs]
     joiner = _Joiner(short)
     for found, owner in zip(inputs, hosts, strict=True):
@@ -45,8 +47,21 @@ def merge(inputs: Sequence[Gathered], host: str | None, zone: tzinfo) -> tuple[N
     for found, owner, job, dater in zip(inputs, hosts, jobs, daters(inputs, hosts, zone), strict=True):
         for reading in found.readings:
             joiner.add(reading, found.path, owner, job, dater)
-    joiner.joined.events = _in_order(codes.in_context(_in_order(joiner.joined.events)))
+    placed = _with_jobs(joiner.joined.events, Placements(joiner.joined.placements))
+    joiner.joined.events = _in_order(codes.in_context(_in_order(placed)))
     return joiner.names, joiner.joined
+
+
+def _with_jobs(events: Iterable[Event], placements: Placements) -> list[Event]:
+    """Events with the job that ran on their component then: the same code in different jobs is another matter."""
+    return [
+        event if event.job or not (ran := _job_of(event, placements)) else replace(event, job=ran) for event in events
+    ]
+
+
+def _job_of(event: Event, placements: Placements) -> str:
+    found = placements.at(event.at_ms).jobs_of(event.component) if kind_of(event.component) is Kind.ACCELERATOR else ()
+    return found[0].job if len(found) == 1 else ""
 
 
 def _in_order(events: Iterable[Event]) -> list[Event]:
@@ -100,7 +115,7 @@ class _Joiner:
             at = record.at_ms if record.at_ms is not None else at
             joined.steps.append(replace(record, job=owner, path=path, line=reading.line, at_ms=at))
         elif isinstance(record, Placement):
-            joined.placements.append(self._placement(record, host, job, at))
+            joined.placements.append(self._placement(record, host, job, at, dater.at_ms(reading.until)))
         elif isinstance(record, Edge):
             child, parent = (self._name(end, host, job) for end in (record.child, record.parent))
             joined.edges.append(replace(record, child=child, parent=parent, source=record.source or path))
@@ -125,7 +140,7 @@ class _Joiner:
             line=reading.line,
         )
 
-    def _placement(self, record: Placement, host: str, job: str, at: int | None) -> Placement:
+    def _placement(self, record: Placement, host: str, job: str, at: int | None, until: int | None) -> Placement:
         ranks = tuple(
             type(rank)(
                 rank=rank.rank,
@@ -140,7 +155,9 @@ class _Joiner:
             job=record.job if record.job != UNKNOWN else job,
             hosts=tuple(self._host(name if name != UNKNOWN else host) for name in record.hosts),
             ranks=ranks,
-            from_ms=record.from_ms if record.from_ms is not None else at if record.exclusive else None,
+            # A scheduler's record is dated by its start; a rank's own line says only that it runs by now.
+            from_ms=record.from_ms if record.from_ms is not None or not record.state else at,
+            to_ms=record.to_ms if record.to_ms is not None or not record.state else until,
         )
 
     def _samples(self, record: Samples, host: str, at: int | None) -> Samples:

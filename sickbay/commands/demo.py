@@ -51,11 +51,13 @@ def demo(
 
 
 def _say(at_s: int, incident: "Incident") -> None:
+    from sickbay.app.terminal import plain
+
     sure = f"P {incident.probability:.2f}"
     head = "closed" if incident.state == "closed" else incident.verdict.upper()
     print(f"t={at_s:4d}s  {head:10}  {incident.component}  {incident.fault}  {sure}  -> {incident.action}", flush=True)
     if incident.state == "open":
-        print(f"          {incident.summary}", flush=True)
+        print(f"          {plain(incident.summary)}", flush=True)
 
 
 @contextlib.contextmanager
@@ -68,7 +70,9 @@ def _progress(until_s: int) -> Iterator[Callable[[int], None]]:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("simulated {task.completed:.0f} of {task.total:.0f} s"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    # What is printed meanwhile must stay on standard output: the bar may catch it only where both are the terminal.
+    console, same = Console(stderr=True), sys.stdout.isatty()
+    with Progress(*columns, console=console, transient=True, redirect_stdout=same) as bar:
         task = bar.add_task("", total=until_s)
         yield lambda at_s: bar.update(task, completed=at_s)
 
@@ -84,13 +88,12 @@ def _end(outcome: "Outcome") -> None:
     for one in sorted(outcome.scores, key=lambda score: (score.expectation.decoy, score.expectation.at_ms)):
         expected, incident = one.expectation, one.incident
         at_s = (expected.at_ms - outcome.scenario.start_ms) // 1000
-        where = ", ".join(sorted(expected.components)[:1]) or "decoy"
-        said = _headline(incident) if incident else "nothing"
+        where = sorted(expected.components, key=lambda name: not name.startswith("accelerator:"))[:1] or ["(a decoy)"]
         after = f"{outcome.found_s[incident.id] - at_s} s" if incident and incident.id in outcome.found_s else ""
-        verdict = Text("yes", "green") if one.right else Text(f"NO: {one.why}", "bold red")
-        table.add_row(f"{at_s} s", expected.title, where, said, after, verdict)
+        right = Text("yes", "green") if one.right else Text(f"NO: {one.why}", "bold red")
+        table.add_row(f"{at_s} s", expected.title, where[0], _said(incident, where[0]), after, right)
     for incident in outcome.extra:
-        table.add_row("", "nothing", "", _headline(incident), "", Text("NO: nothing happened there", "bold red"))
+        table.add_row("", "nothing", "", _said(incident, ""), "", Text("NO: nothing happened there", "bold red"))
     console = Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else 140)
     console.print()
     console.print(table)
@@ -98,10 +101,14 @@ def _end(outcome: "Outcome") -> None:
     print(
         f"{good} of {len(outcome.scores)} right, {len(outcome.extra)} unfounded. "
         f"{len(outcome.scenario.cluster.cards)} accelerators, "
-        f"{outcome.records} telemetry records through the log (ticks included), "
+        f"{outcome.records} records of telemetry through the log, ticks included, "
         f"{outcome.simulated_s} s of simulated time in {outcome.real_s:.1f} s."
     )
 
 
-def _headline(incident: "Incident") -> str:
-    return f"{incident.verdict} {incident.component} {incident.fault} -> {incident.action}"
+def _said(incident: "Incident | None", where: str) -> str:
+    """The verdict in short; the component only where it is not the one in the row already."""
+    if incident is None:
+        return "nothing"
+    part = "" if incident.component == where else f" {incident.component}"
+    return f"{incident.verdict}{part}: {incident.fault} -> {incident.action}"

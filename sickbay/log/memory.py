@@ -6,7 +6,6 @@ task stays in order: code that leans on an order between partitions fails here f
 
 import random
 import threading
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -25,26 +24,10 @@ from sickbay.log import (
     wall_ms,
 )
 from sickbay.log.members import Group, Member
-from sickbay.topics import TOMBSTONE_MS, TOPICS, Topic
+from sickbay.log.partition import Partition, expired
+from sickbay.topics import TOPICS, Topic
 
 SESSION_MS = 30_000  # a member that has not polled for so long loses its tasks as soon as another member polls
-
-
-class _Partition:
-    """The records of one task, by offset; `begin` rises with retention only."""
-
-    def __init__(self) -> None:
-        self.records: list[Record] = []
-        self.begin = self.end = self.last_ms = 0
-
-    def at(self, offset: int) -> int:
-        return bisect_left(self.records, offset, key=lambda record: record.offset)
-
-    def append(self, task: Task, key: bytes, value: bytes | None, now_ms: int) -> Receipt:
-        self.last_ms = max(self.last_ms, now_ms)
-        self.records.append(Record(*task, self.end, self.last_ms, key, value))
-        self.end += 1
-        return Receipt(*task, self.end - 1, self.last_ms)
 
 
 class MemoryLog:
@@ -66,7 +49,7 @@ class MemoryLog:
         self._random = random.Random(seed)
         self._session_ms = session_ms
         self._changed = threading.Condition(threading.RLock())
-        self._partitions: dict[Task, _Partition] = {task: _Partition() for task in tasks_of(topics, topics)}
+        self._partitions: dict[Task, Partition] = {task: Partition() for task in tasks_of(topics, topics)}
         self._positions: dict[tuple[str, Task], Position] = {}
         self._groups: dict[str, Group] = {}
         self._closed = False
@@ -97,7 +80,7 @@ class MemoryLog:
         left = limit
         with self.locked():
             for task, partition in self._partitions.items():
-                gone = _expired(partition, self.topics[task.topic], self.clock())[:left]
+                gone = expired(partition, self.topics[task.topic], self.clock())[:left]
                 offsets = set(gone)
                 partition.records = [record for record in partition.records if record.offset not in offsets]
                 if gone and self.topics[task.topic].keep_ms is not None:
@@ -175,21 +158,6 @@ class MemoryLog:
                 if not ahead[task]:
                     del ahead[task]
             return taken
-
-
-def _expired(partition: _Partition, topic: Topic, now_ms: int) -> list[int]:
-    """The offsets that age or compaction removes, oldest first."""
-    records = partition.records
-    if not topic.compacted:
-        return [] if topic.keep_ms is None else [r.offset for r in records if r.append_ms < now_ms - topic.keep_ms]
-    settled = [record for record in records if record.append_ms < now_ms - topic.lag_ms]
-    newest = {record.key: record.offset for record in settled}
-    forgotten_ms = now_ms - topic.lag_ms - TOMBSTONE_MS
-    return [
-        record.offset
-        for record in settled
-        if newest[record.key] != record.offset or (record.value is None and record.append_ms < forgotten_ms)
-    ]
 
 
 class MemoryOutcome:

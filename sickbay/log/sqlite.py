@@ -16,7 +16,6 @@ from sickbay.log import (
     Batch,
     Bounds,
     Closed,
-    LogError,
     LogInUse,
     Output,
     Position,
@@ -28,12 +27,11 @@ from sickbay.log import (
     tasks_of,
     wall_ms,
 )
-from sickbay.log.store import Store
+from sickbay.log.batches import SqliteAppender
+from sickbay.log.store import Store, sum_of
 from sickbay.log.upkeep import Upkeep
 from sickbay.topics import TOPICS, Topic
 
-BATCH_RECORDS = 500  # appended in one transaction; more are written without waiting for a flush
-BATCH_BYTES = 4 << 20
 IDLE_S = 0.02  # between looks for news of other processes: an idle event must reach its processor well within 1 s
 
 
@@ -54,9 +52,9 @@ class SqliteLog:
         self._held: dict[str, tuple[int, SqliteTasks]] = {}
         self._lock = threading.Lock()
 
-    def appender(self) -> "SqliteAppender":
+    def appender(self) -> SqliteAppender:
         """A new appender, which holds records back until a batch is full or flushed."""
-        return SqliteAppender(self)
+        return SqliteAppender(self.store, self.clock)
 
     def join(self, group: str, topics: Iterable[str], member: str) -> "SqliteTasks":
         """Become the one `member` of `group`. Raises LogInUse where another process or another member holds it."""
@@ -115,84 +113,6 @@ class SqliteLog:
         self.store.close()
 
 
-class SqliteOutcome:
-    """What became of one append of a SqliteAppender."""
-
-    def __init__(self, appender: "SqliteAppender") -> None:
-        self._appender = appender
-        self.known: Receipt | LogError | None = None
-
-    def done(self) -> bool:
-        """Whether the outcome is known."""
-        return self.known is not None
-
-    def result(self) -> Receipt:
-        """Where it landed, writing what is held back if need be. Raises the LogError that stopped it."""
-        if self.known is None:
-            self._appender.write()
-        if isinstance(self.known, Receipt):
-            return self.known
-        raise self.known or Closed("the appender was closed before it wrote this")
-
-
-class SqliteAppender:
-    """An `Appender` of a SqliteLog: one transaction for many records."""
-
-    def __init__(self, log: SqliteLog) -> None:
-        self._log = log
-        self._lock = threading.RLock()
-        self._waiting: list[tuple[Output, SqliteOutcome]] = []
-        self._bytes = 0
-        self._failed: LogError | None = None
-        self._closed = False
-
-    def append(self, topic: str, key: bytes, value: bytes | None, *, partition: int | None = None) -> SqliteOutcome:
-        """Hold one record back for the next batch. Raises UnknownTopic or TooLarge."""
-        output = Output(topic, key, value, partition)
-        checks.placed(self._log.topics, output)
-        with self._lock:
-            if self._closed:
-                raise Closed("the appender was closed")
-            outcome = SqliteOutcome(self)
-            self._waiting.append((output, outcome))
-            self._bytes += len(value or b"")
-            if len(self._waiting) >= BATCH_RECORDS or self._bytes >= BATCH_BYTES:
-                self.write()
-            return outcome
-
-    def write(self) -> None:
-        """Write what is held back and tell the outcomes; an error is told by them and by the next flush."""
-        with self._lock:
-            batch, self._waiting, self._bytes = self._waiting, [], 0
-            if not batch:
-                return
-            try:
-                known: Sequence[Receipt | LogError] = self._put([output for output, _ in batch])
-            except LogError as error:
-                known = [error] * len(batch)
-                self._failed = self._failed or error
-            for (_, outcome), what in zip(batch, known, strict=True):
-                outcome.known = what
-
-    def _put(self, outputs: Sequence[Output]) -> list[Receipt]:
-        with self._log.store.write(self._log.store.sync_of({output.topic for output in outputs})) as cursor:
-            return self._log.store.put(cursor, outputs, self._log.clock())
-
-    def flush(self) -> None:
-        """Write what is held back. Raises the first error since the last flush."""
-        with self._lock:
-            self.write()
-            failed, self._failed = self._failed, None
-        if failed is not None:
-            raise failed
-
-    def close(self) -> None:
-        """Flush and refuse further appends."""
-        with self._lock:
-            self._closed = True
-            self.flush()
-
-
 class SqliteReader:
     """A `Reader` of a SqliteLog."""
 
@@ -211,10 +131,13 @@ class SqliteReader:
 
     def committed(self, group: str, task: Task) -> Position | None:
         """What a group committed."""
-        query = "SELECT next, metadata FROM positions WHERE grp = ? AND partition = ?"
+        query = "SELECT next, metadata, sum FROM positions WHERE grp = ? AND partition = ?"
+        number = self._store.number(task)
         with self._store.read() as cursor:
-            row = cursor.execute(query, (group, self._store.number(task))).fetchone()
-        return None if row is None else Position(*row)
+            row = cursor.execute(query, (group, number)).fetchone()
+        if row is not None and row[2] != sum_of(group, number, *row[:2]):
+            raise self._store.damaged(f"the position of group {group!r}")
+        return None if row is None else Position(*row[:2])
 
 
 class SqliteTasks:
@@ -226,14 +149,13 @@ class SqliteTasks:
         self._tasks, self._epoch = tuple(sorted(tasks)), epoch
         self._at: dict[Task, int] | None = None
         self._turn = 0
+        self._quiet: int | None = None  # the file's version that had nothing new
         self._closed = False
 
     def poll(self, limit: int = 500, timeout_s: float = 0.0) -> Batch:
         """The next records, or at first the tasks (see `TaskLog`)."""
         until = time.monotonic() + timeout_s
         while True:
-            with self._store.read() as cursor:
-                self._allow(cursor.execute(_EPOCH, (self.group,)).fetchone())
             if self._at is None:
                 self._at = {task: self._start(task) for task in self._tasks}
                 return Batch((), (), self._tasks)
@@ -249,6 +171,10 @@ class SqliteTasks:
     def _next(self, at: dict[Task, int], limit: int) -> list[Record]:
         """A fair share of each task that has news, a different one first each time."""
         with self._store.read() as cursor:
+            version = cursor.execute("PRAGMA data_version").fetchone()[0]  # changes with every commit of others
+            if version == self._quiet and not self._closed:
+                return []
+            self._allow(cursor.execute(_EPOCH, (self.group,)).fetchone())
             ready = [task for task, offset in at.items() if self._news(self._store.bounds(cursor, task), task, offset)]
             self._turn += 1
             first = self._turn % len(ready) if ready else 0
@@ -257,6 +183,7 @@ class SqliteTasks:
             for task in ready[first:] + ready[:first]:
                 taken += self._store.records(cursor, task, at[task], min(share, limit - len(taken)))
         at |= {record.task: record.offset + 1 for record in taken}
+        self._quiet = version if limit > 0 and not taken else None
         return taken
 
     @staticmethod
@@ -279,7 +206,7 @@ class SqliteTasks:
         if self._at is None or task not in self._at:
             raise checks.fenced(self.group, self.member, f"{task.topic}[{task.partition}] is not held")
         checks.in_range(task, offset, self._reader.bounds(task))
-        self._at[task] = offset
+        self._at[task], self._quiet = offset, None
 
     def committed(self, task: Task) -> Position | None:
         """What the group committed for `task`."""
@@ -298,7 +225,8 @@ class SqliteTasks:
             self._allow(cursor.execute(_EPOCH, (self.group,)).fetchone())
             receipts = self._store.put(cursor, outputs, self._log.clock())
             cursor.executemany(
-                "INSERT OR REPLACE INTO positions (grp, partition, next, metadata) VALUES (?, ?, ?, ?)", rows
+                "INSERT OR REPLACE INTO positions (grp, partition, next, metadata, sum) VALUES (?, ?, ?, ?, ?)",
+                [(*row, sum_of(*row)) for row in rows],
             )
         return receipts
 

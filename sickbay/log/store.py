@@ -1,14 +1,13 @@
 """The file of the embedded log: how it is opened, written and read. One SQLite database in WAL mode.
 
 A record's row id is its partition's number * 2^40 + its offset, so that a task is one range of one table. SQLite does
-not notice a flipped bit in a value, so each row has a checksum, and offsets may have gaps where compaction makes them
-only. Writers
+not notice a flipped bit in a value, so each row has a checksum, and only compaction may leave gaps between offsets.
+Writers
 always begin IMMEDIATE: a deferred transaction that turns into a write fails as busy without waiting. Readers end their
 transaction before they hand anything out, so that the WAL can be cut.
 """
 
 import contextlib
-import os
 import sqlite3
 import struct
 import threading
@@ -16,16 +15,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
+from typing import NamedTuple
 
 import crc32c
 
 from sickbay.log import (
     Bounds,
     Closed,
-    LogBusy,
     LogDamaged,
-    LogError,
-    LogFull,
     Output,
     Receipt,
     Record,
@@ -33,6 +30,7 @@ from sickbay.log import (
     UnfitPlace,
     checks,
 )
+from sickbay.log.failures import BUSY_S, explained
 from sickbay.log.place import check_place
 from sickbay.topics import Sync, Topic
 
@@ -40,19 +38,27 @@ APPLICATION_ID = 0x5349434B  # "SICK", in the file's header
 VERSION = 1
 FILE = "log.sqlite3"
 SHIFT = 40  # bits of an offset in a row id
-BUSY_S = 10.0  # a writer waits so long for another process: its longest is one full batch with a slow disk's sync
 READ_BYTES = 64 << 20  # of values that one read hands out at most, beyond its first record
 WAL_BYTES = 64 << 20  # the WAL is cut to this when it was emptied
 
 _SCHEMA = """
 CREATE TABLE partitions (id INTEGER PRIMARY KEY, topic TEXT NOT NULL, partition INTEGER NOT NULL,
-  first INTEGER NOT NULL, next INTEGER NOT NULL, last_ms INTEGER NOT NULL, UNIQUE (topic, partition));
+  first INTEGER NOT NULL, next INTEGER NOT NULL, last_ms INTEGER NOT NULL, sum INTEGER NOT NULL,
+  UNIQUE (topic, partition));
 CREATE TABLE records (id INTEGER PRIMARY KEY, append_ms INTEGER NOT NULL, sum INTEGER NOT NULL, key BLOB NOT NULL,
   value BLOB);
 CREATE TABLE positions (grp TEXT NOT NULL, partition INTEGER NOT NULL, next INTEGER NOT NULL, metadata TEXT NOT NULL,
-  PRIMARY KEY (grp, partition));
+  sum INTEGER NOT NULL, PRIMARY KEY (grp, partition));
 CREATE TABLE groups (grp TEXT PRIMARY KEY, member TEXT NOT NULL, epoch INTEGER NOT NULL);
 """
+
+
+class Head(NamedTuple):
+    """What the file says of a partition: the oldest offset kept, the next one, and the newest append time."""
+
+    first: int
+    next: int
+    last_ms: int
 
 
 class Store:
@@ -110,12 +116,15 @@ class Store:
         tasks = [Task(topic.name, index) for topic in self.topics.values() for index in range(topic.partitions)]
         with self.write("full") as cursor:
             cursor.executemany(
-                "INSERT INTO partitions (topic, partition, first, next, last_ms) VALUES (?, ?, 0, 0, 0) "
+                "INSERT INTO partitions (topic, partition, first, next, last_ms, sum) VALUES (?, ?, 0, 0, 0, ?) "
                 "ON CONFLICT (topic, partition) DO NOTHING",
-                tasks,
+                [(*task, sum_of(*task, 0, 0, 0)) for task in tasks],
             )
-            rows = cursor.execute("SELECT topic, partition, id FROM partitions").fetchall()
-        return {Task(topic, partition): number for topic, partition, number in rows}
+            rows = cursor.execute("SELECT id, topic, partition, first, next, last_ms, sum FROM partitions").fetchall()
+        for _, *fields, sum_ in rows:
+            if sum_ != sum_of(*fields):
+                raise self.damaged("the table of partitions")
+        return {Task(topic, partition): number for number, topic, partition, *_ in rows}
 
     def number(self, task: Task) -> int:
         """The number of a declared partition. Raises UnknownTopic."""
@@ -146,28 +155,36 @@ class Store:
     def put(self, cursor: sqlite3.Cursor, outputs: Sequence[Output], now_ms: int) -> list[Receipt]:
         """Append within a transaction. Raises UnknownTopic or TooLarge."""
         placed = [checks.placed(self.topics, output) for output in outputs]
-        heads: dict[Task, tuple[int, int]] = {}
-        for task in placed:
-            if task not in heads:
-                query = "SELECT next, max(last_ms, ?) FROM partitions WHERE id = ?"
-                heads[task] = cursor.execute(query, (now_ms, self.numbers[task])).fetchone()
+        heads = {task: self.head(cursor, task) for task in set(placed)}
         receipts, rows = [], []
         for task, output in zip(placed, outputs, strict=True):
-            offset, append_ms = heads[task]
-            heads[task] = (offset + 1, append_ms)
+            first, offset, last_ms = heads[task]
+            append_ms = max(last_ms, now_ms)
+            heads[task] = Head(first, offset + 1, append_ms)
             receipts.append(Receipt(*task, offset, append_ms))
             row = self.numbers[task] << SHIFT | offset
             rows.append((row, append_ms, _sum(row, append_ms, output.key, output.value), output.key, output.value))
         cursor.executemany("INSERT INTO records (id, append_ms, sum, key, value) VALUES (?, ?, ?, ?, ?)", rows)
-        ends = [(end, last_ms, self.numbers[task]) for task, (end, last_ms) in heads.items()]
-        cursor.executemany("UPDATE partitions SET next = ?, last_ms = ? WHERE id = ?", ends)
+        for task, head in heads.items():
+            self.set_head(cursor, task, head)
         return receipts
+
+    def head(self, cursor: sqlite3.Cursor, task: Task) -> Head:
+        """What the file says of a partition. Raises LogDamaged."""
+        query = "SELECT first, next, last_ms, sum FROM partitions WHERE id = ?"
+        row = cursor.execute(query, (self.number(task),)).fetchone()
+        if row is None or row[3] != sum_of(*task, *row[:3]):
+            raise self.damaged(f"{task.topic}[{task.partition}]")
+        return Head(*row[:3])
+
+    def set_head(self, cursor: sqlite3.Cursor, task: Task, head: Head) -> None:
+        """Change it."""
+        query = "UPDATE partitions SET first = ?, next = ?, last_ms = ?, sum = ? WHERE id = ?"
+        cursor.execute(query, (*head, sum_of(*task, *head), self.numbers[task]))
 
     def bounds(self, cursor: sqlite3.Cursor, task: Task) -> Bounds:
         """The offsets that are kept."""
-        return Bounds(
-            *cursor.execute("SELECT first, next FROM partitions WHERE id = ?", (self.number(task),)).fetchone()
-        )
+        return Bounds(*self.head(cursor, task)[:2])
 
     def records(self, cursor: sqlite3.Cursor, task: Task, offset: int, limit: int) -> list[Record]:
         """Up to `limit` records and some READ_BYTES from `offset` on. Raises OffsetOutOfRange or LogDamaged."""
@@ -179,7 +196,7 @@ class Store:
         query = "SELECT id, append_ms, sum, key, value FROM records WHERE id >= ? AND id < ? ORDER BY id LIMIT ?"
         for row, append_ms, sum_, key, value in cursor.execute(query, (low + offset, low + bounds.end, limit)):
             if sum_ != _sum(row, append_ms, key, value):
-                raise self._damaged(task, row - low)
+                raise self.damaged(f"record {row - low} of {task.topic}[{task.partition}]")
             found.append(Record(*task, row - low, append_ms, key, value))
             size += len(value or b"")
             if size > READ_BYTES:
@@ -191,11 +208,12 @@ class Store:
     def _check_gaps(self, task: Task, wanted: range, found: Sequence[Record], *, whole: bool) -> None:
         for offset, record in zip_longest(wanted if whole else wanted[: len(found)], found):
             if record is None or record.offset != offset:
-                raise self._damaged(task, offset)
+                raise self.damaged(f"record {offset} of {task.topic}[{task.partition}]")
 
-    def _damaged(self, task: Task, offset: int) -> LogDamaged:
-        where = f"{self.directory / FILE}: record {offset} of {task.topic}[{task.partition}]"
-        return LogDamaged(f"{where} is damaged: keep the file for recovery and name another directory")
+    def damaged(self, what: str) -> LogDamaged:
+        """The error for a part of the file that does not agree with its checksum."""
+        where = self.directory / FILE
+        return LogDamaged(f"{where}: {what} is damaged: keep the file for recovery and name another directory")
 
     def close(self) -> None:
         """Close the file, after which all use raises Closed."""
@@ -213,6 +231,11 @@ class Store:
             yield
         except sqlite3.Error as error:
             raise explained(error, self.directory / FILE) from error
+
+
+def sum_of(*fields: int | str) -> int:
+    """The checksum of a row that is not a record."""
+    return int(crc32c.crc32c(repr(fields).encode("utf-8", "surrogatepass")))
 
 
 def _sum(row: int, append_ms: int, key: bytes, value: bytes | None) -> int:
@@ -235,18 +258,3 @@ def _all_or_nothing(connection: sqlite3.Connection) -> Iterator[None]:
         with contextlib.suppress(sqlite3.Error):  # SQLite has rolled back by itself where the disk is full
             connection.execute("ROLLBACK")
         raise
-
-
-def explained(error: sqlite3.Error, file: Path) -> LogError:
-    """SQLite's error as one of ours, which says what to do."""
-    code = getattr(error, "sqlite_errorcode", None)
-    primary = None if code is None else code & 0xFF
-    if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return LogBusy(f"{file}: another process wrote for over {BUSY_S:.0f} s: try again")
-    if primary == sqlite3.SQLITE_FULL:
-        return LogFull(f"{file}: the disk (or the log's own limit) is full: free space or lower the retention")
-    if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CONSTRAINT):
-        return LogDamaged(f"{file}: {error}: keep the file for recovery and name another directory")
-    if primary in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
-        return UnfitPlace(f"{file}: {error}: user {os.getuid()} must be able to read and write it")
-    return LogError(f"{file}: {error}")

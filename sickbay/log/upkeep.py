@@ -74,7 +74,7 @@ class Upkeep:
         with self._store.write(self._store.topics[task.topic].sync) as cursor:
             cursor.executemany("DELETE FROM records WHERE id = ?", [(row,) for row in ids])
             if first is not None:
-                query = "UPDATE partitions SET first = max(first, ?) WHERE id = ?"
-                cursor.execute(query, (first, self._store.numbers[task]))
+                head = self._store.head(cursor, task)
+                self._store.set_head(cursor, task, head._replace(first=max(head.first, first)))
             cursor.execute(f"PRAGMA incremental_vacuum({VACUUM_PAGES})").fetchall()
         return len(ids)

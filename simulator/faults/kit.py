@@ -63,6 +63,7 @@ def stall(run: Run | None, began: int, at_s: int, world: World, absent: Sequence
 
 
 def blind(world: World, host: str) -> None:
+    """The accelerator exporter of a host gives nothing; the host itself is alive."""
     world.now.seen[world.cluster.rows(host)] = False
     world.now.source_up[world.cluster.host_index[host]] = False
 
@@ -71,6 +72,7 @@ def of_card(
     world: World, card: Card, fault: str, title: str, at: int, actions: frozenset[Action],
     faults: set[str] | None = None,
 ) -> Expectation:  # fmt: skip
+    """The right answer for a fault of one card: it, or its host; siblings, peers and job are touched, not guilty."""
     run, host = world.run_on(card.host), host_name(card.host)
     touched = {host, *(other.component for other in world.cluster.of(card.host)), *([job_name(run)] if run else [])}
     return Expectation(

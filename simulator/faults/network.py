@@ -44,7 +44,7 @@ class LeafReboot:
             cut = [card for _, card in ranks_of(run) if card.leaf == self.leaf]
             near = [card for _, card in ranks_of(run) if card.host != cut[-1].host]
             for place, card in enumerate(near[:4]):
-                yield lines.retry_exceeded(world.ms(at_s, place), run.job.id, card, cut[place - 4])
+                yield lines.retry_exceeded(world.ms(at_s, place), run.job.id, card, cut[place % len(cut)])
         run.ended = at_s >= self.at + 42
 
     def expect(self, world: World) -> Expectation:

@@ -7,6 +7,7 @@ from simulator import lines
 from simulator.expectation import Expectation
 from simulator.faults.kit import JOB, LEAVE, host_name, job_name, ranks_of
 from simulator.lines import Printed
+from simulator.workload import Run
 from simulator.world import World
 
 
@@ -20,28 +21,40 @@ class Deadlock:
     _stopped: int = -1
     _seen: int = 0
     _step: int = 0
+    _job: str = ""
 
     def tick(self, at_s: int, world: World) -> Iterator[Printed]:
         """See the class."""
-        run = world.run_on(self.host)
-        if run is None or at_s < self.at:
+        if (run := self._find(world)) is None or at_s < self.at:
             return
         if self._stopped < 0 and (self._seen == 0 or run.step >= self._step):
             self._stopped, self._step, self._seen = at_s, run.step, self._seen + 1
         if self._stopped < 0:
             return
         run.stalled = not run.ended
-        if at_s == self._stopped + run.job.timeout_s:
+        waited = at_s - self._stopped - run.job.timeout_s
+        if waited == 0:
             for rank, _ in ranks_of(run):
-                op = "ALLREDUCE" if rank % 2 else "_ALLGATHER_BASE"
-                seq, wait = 71_904 + self._step, run.job.timeout_s
-                yield from lines.watchdog(world.ms(at_s, 37 + rank), run.job.id, rank, seq, op, wait)
-        if at_s == self._stopped + run.job.timeout_s + 3:
+                op, seq = "ALLREDUCE" if rank % 2 else "_ALLGATHER_BASE", 71_904 + self._step
+                yield from lines.watchdog(world.ms(at_s, 37 + rank), run.job.id, rank, seq, op, run.job.timeout_s)
+        if waited == 3:
             run.ended = True
-        if at_s == self._stopped + run.job.timeout_s + 20 and self._seen < self.attempts:
-            run.restart(at_s, self._step - 3)
+        if waited == 20 and self._seen < self.attempts:
+            run.restart(at_s, self._step - 3, self._others(run, world))
             self._stopped = -1
             world.news.append(run.placement(world.ms(at_s)))
+
+    def _find(self, world: World) -> Run | None:
+        """The job, wherever it runs by now."""
+        if not self._job and (run := world.run_on(self.host)):
+            self._job = run.job.id
+        return world.runs.get(self._job)
+
+    @staticmethod
+    def _others(run: Run, world: World) -> tuple[str, ...]:
+        """As many idle hosts as the job needs, none where there are too few: then it starts where it was."""
+        idle = [host for host in world.cluster.hosts if world.run_on(host) is None]
+        return tuple(idle[: len(run.job.hosts)]) if len(idle) >= len(run.job.hosts) else ()
 
     def expect(self, world: World) -> Expectation:
         """The program: no host is at fault."""

@@ -1,7 +1,7 @@
 """Identity: one name per device, no host shared by guess, no address invented."""
 
 from collectors.gather import Gathered
-from collectors.identity import Names, host_for, host_of_path, short_names
+from collectors.identity import Names, addresses, host_for, host_of_path, short_names
 from sickbay.messages import Identity
 
 CARD = Identity(host="h17", index="3", pci="0000:cb:00", uuid="GPU-5d0c1a7e-0000-4000-8000-00000000a1b2")
@@ -55,3 +55,9 @@ def test_full_and_short_host_names_are_one_only_where_that_is_certain() -> None:
     assert short_names({"h1.example.com", "h1", "10.0.0.1"}) == {"h1.example.com": "h1"}
     assert short_names({"h1.a.com", "h1.b.com", "h1"}) == {}
     assert short_names({"h1.a.com"}) == {}
+
+
+def test_an_address_is_a_host_only_where_one_host_answers_there() -> None:
+    rows = [Identity(kind="host", host="h1", name="10.0.0.1"), Identity(kind="host", host="h2", name="10.0.0.2")]
+    assert addresses(rows) == {"10.0.0.1": "h1", "10.0.0.2": "h2"}
+    assert addresses([*rows, Identity(kind="host", host="h9", name="10.0.0.1")]) == {"10.0.0.2": "h2"}

@@ -140,6 +140,12 @@ def test_the_page_says_all_that_people_ask() -> None:
         assert said in page.text, said
 
 
+def test_blind_sources_are_named() -> None:
+    blind = EVENT | {"kind": "monitor.lines_lost", "component": "monitor:h1/journal", "message": "lost 312 lines"}
+    assert "lost 312 lines" in Page(render(answer(events=[blind]))).text
+    assert labels("en")["not_blind"] in Page(render(answer())).text
+
+
 def test_no_incident_says_so() -> None:
     page = Page(render(answer(incidents=[], events=[])))
     assert labels("en")["nothing"] in page.text

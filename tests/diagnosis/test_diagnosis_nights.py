@@ -448,3 +448,85 @@ def test_evidence_is_saved_before_anything_is_wiped(at: Case) -> None:
             i for i, verb in enumerate(verbs) if verb in ("reset_device", "reboot_host", "power_cycle", "stop_job")
         ]
         assert not wipes or "collect_evidence" in verbs[: wipes[0]]
+
+
+def ports(sent: dict[str, float], held: dict[str, float], windows: int = 3) -> pl.DataFrame:
+    return pl.DataFrame(
+        [
+            {
+                "component": port, "end_ms": T0 + 10_000 * window, "tx_pause_total__increase": sent.get(port, 0.0),
+                "rx_pause_total__increase": held.get(port, 0.0),
+            }
+            for port in sorted({*sent, *held})
+            for window in range(1, windows + 1)
+        ]
+    )  # fmt: skip
+
+
+def test_night_16_who_sends_pause_is_the_cause_and_only_its_host_port_is_closed() -> None:
+    held = {f"port:h{number}/eth0": 500_000.0 for number in range(15, 80)}
+    at = case([], [placement("4471", HOSTS)], [], {"port": ports({"port:h88/eth0": 400_000.0}, held)})
+    incident = only(at)
+    assert (incident.verdict, incident.component) == (Verdict.COMPONENT, "port:h88/eth0")
+    told = plan(incident, at)
+    assert [step.target for step in told if step.do == "isolate_port"] == ["port:h88/eth0"]
+    assert {step.target for step in told if step.do == "drain_host"} == {"host:h88"}
+
+
+def test_a_congested_network_in_which_everybody_sends_a_little_pause_blames_nobody() -> None:
+    every = {f"port:h{number}/eth0": 20_000.0 + number for number in range(40)}
+    assert diagnose(case([], [], [], {"port": ports(every, every)})) == ()
+
+
+POWER = [
+    Edge(child=f"host:h{number}", parent="pdu:r12-a", relation=Relation.POWERED_BY) for number in range(100, 108)
+] + leaf("leaf-07", [f"h{number}" for number in range(100, 132)])
+
+
+def test_night_18_hosts_that_lose_power_together_are_the_pdu() -> None:
+    dark = [event("port.down", f"port:leaf-07/Ethernet{place}", place / 10) for place in range(8)]
+    lost = [event("scheduler.host_down", f"host:h{100 + place}", 300) for place in range(8)]
+    at = case([*dark, *lost], [placement("A", ["h100", "h101"])], POWER)
+    incident = only(at)
+    assert (incident.verdict, incident.component) == (Verdict.SHARED, "pdu:r12-a")
+    told = plan(incident, at)
+    assert {step.target for step in told if step.do == "dependency_hold"} == {f"host:h{n}" for n in range(100, 108)}
+    assert not {"power_cycle", "drain_host", "check_link"} & {step.do for step in told}
+
+
+def test_hosts_that_only_the_scheduler_lost_together_are_their_shared_part_too() -> None:
+    lost = [event("scheduler.host_down", f"host:h{number}", number / 10) for number in range(100, 108)]
+    assert only(case(lost, [], POWER)).component == "pdu:r12-a"
+
+
+def test_night_10_a_failed_repair_on_an_idle_card_needs_no_log_line() -> None:
+    def failed(component: str, end_s: int, row: Row) -> Row:
+        return row | {"memory_repair_failed": float(component == card("h18", 5))}
+
+    at = case([], [], [], {"accelerator": accelerators(HOSTS, failed)})
+    incident = only(at)
+    assert (incident.component, incident.fault) == (card("h18", 5), "accelerator_memory_repair_failed")
+    assert steps(incident, at)[:2] == ["drain_host", "collect_evidence"]
+
+
+def test_a_repair_flag_that_has_gone_again_is_nothing() -> None:
+    def pending(component: str, end_s: int, row: Row) -> Row:
+        return row | {"memory_repair_pending": float(component == card("h18", 5) and end_s < 0)}
+
+    assert diagnose(case([], [], [], {"accelerator": accelerators(HOSTS, pending)})) == ()
+
+
+def test_a_job_that_stands_for_minutes_is_told_even_where_nothing_tells_why() -> None:
+    frame = accelerators(HOSTS, lambda component, end_s, row: stalled_after(0, row, end_s), to_s=200)
+    at = case([], [placement("4471", HOSTS)], [], {"accelerator": frame})
+    incident = only(at)
+    assert (incident.verdict, incident.component, incident.action) == (Verdict.UNKNOWN, "job:4471", Action.WATCH)
+    assert {step.do for step in plan(incident, at)} == {"collect_evidence", "page_owner", "watch"}
+
+
+def test_a_pause_as_long_as_a_checkpoint_is_nothing() -> None:
+    def pause(component: str, end_s: int, row: Row) -> Row:
+        return stalled_after(0, row, end_s) if end_s <= 70 else row
+
+    frame = accelerators(HOSTS, pause, to_s=200)
+    assert diagnose(case([], [placement("4471", HOSTS)], [], {"accelerator": frame})) == ()

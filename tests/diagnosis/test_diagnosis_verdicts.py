@@ -171,12 +171,11 @@ def test_a_loss_that_is_not_finite_blames_nobody() -> None:
 @pytest.mark.parametrize("kind", sorted(event_kinds()))
 def test_every_kind_of_event_gives_a_lawful_incident_or_none(kind: str) -> None:
     row = event_kinds()[kind]
-    for severity in Severity:
-        for blame in Blame:
-            for at_s in (0.0, None):
-                one = event(kind, f"{row.component}:h17/x", at_s, severity=severity, blame=blame)
-                for incident in diagnose(case([one])):
-                    assert incident.action in ALLOWED_ACTIONS[incident.verdict]
-                    assert incident.fault in faults()
-                    assert sum(suspect.probability for suspect in incident.suspects) <= 1.0
-                    assert incident.summary
+    words = [(row.severity, blame, 0.0) for blame in Blame] + [(severity, row.blame, None) for severity in Severity]
+    for severity, blame, at_s in words:
+        one = event(kind, f"{row.component}:h17/x", at_s, severity=severity, blame=blame)
+        for incident in diagnose(case([one])):
+            assert incident.action in ALLOWED_ACTIONS[incident.verdict]
+            assert incident.fault in faults()
+            assert sum(suspect.probability for suspect in incident.suspects) <= 1.0
+            assert incident.summary

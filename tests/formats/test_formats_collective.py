@@ -122,3 +122,34 @@ def test_device_errors_tell_whose_fault_they_usually_are() -> None:
     program = event("[rank4]: RuntimeError: CUDA error: an illegal memory access was encountered")
     assert (hardware.component, hardware.blame, hardware.severity) == ("rank:?/4", Blame.HARDWARE, Severity.ERROR)
     assert (program.blame, program.severity) == (Blame.APPLICATION, Severity.WARNING)
+
+
+def test_an_exception_that_repeats_a_failed_transfer_adds_nothing() -> None:
+    own = COMPLETION + "status=12 opcode=0 len=0 vendor err 129 localGid ::ffff:192.0.2.1 remoteGids::ffff:192.0.2.9"
+    again = "[rank3]: NET/IB : Got completion from peer 10.0.0.1<5> with status=12 opcode=0 len=0 vendor err 129"
+    other = "[rank3]: NET/IB : Got completion from peer 10.0.0.7<5> with status=12 opcode=0 len=0 vendor err 129"
+    assert len(read("\n".join([own, again, again]))) == 1
+    assert len(read("\n".join([own, other]))) == 2
+    assert event(again).component == "path:10.0.0.1~?"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("Connect to 192.0.2.9<45678> failed : No route to host", "path.not_connected"),
+        ("Call to connect to 192.0.2.9<45678> failed : Connection refused", "path.not_connected"),
+        ("Net : Call to recv from 192.0.2.9<38777> failed : Connection reset by peer", "path.peer_closed"),
+    ],
+)
+def test_sockets_of_the_bootstrap(text: str, kind: str) -> None:
+    found = event(f"node2:331:402 [0] misc/socket.cc:57 NCCL WARN {text}")
+    assert (found.kind, found.component) == (kind, "path:192.0.2.9~node2")
+
+
+def test_out_of_device_memory_is_the_programs() -> None:
+    for text in (
+        "Cuda failure 2 'out of memory'",
+        "RuntimeError: CUDA error: out of memory",
+        "NPU out of memory. Tried",
+    ):
+        assert (event(text).kind, event(text).blame) == ("job.out_of_memory", Blame.APPLICATION)

@@ -6,12 +6,14 @@ import random
 import string
 
 import pytest
-from collectors.formats import stamps
-from collectors.formats.envelopes import MAX_PARTS, MAX_REPEATS, Envelopes, known, peel
-from collectors.formats.reading import Line
-from collectors.formats.text import MAX_LINE
 from hypothesis import given
 from hypothesis import strategies as st
+
+from collectors.formats import stamps
+from collectors.formats.envelope_layers import MAX_REPEATS
+from collectors.formats.envelopes import MAX_PARTS, Envelopes, known, peel
+from collectors.formats.reading import Line
+from collectors.formats.text import MAX_LINE
 from sickbay.clock import NO_STAMP, Clock, Stamp
 
 AT = stamps.utc(2025, 5, 6, 14, 7, 9)
@@ -27,7 +29,9 @@ TEXT = "NVRM: Xid (PCI:0000:9a:00): 79, fell"
 
 
 def journal(**fields: object) -> str:
-    return json.dumps({"__REALTIME_TIMESTAMP": str(AT * 1000 + 123_000), "_HOSTNAME": "node-7", "_BOOT_ID": "ab12", **fields})
+    return json.dumps(
+        {"__REALTIME_TIMESTAMP": str(AT * 1000 + 123_000), "_HOSTNAME": "node-7", "_BOOT_ID": "ab12", **fields}
+    )
 
 
 ENVELOPES: list[tuple[str, dict[str, object]]] = [
@@ -42,59 +46,119 @@ ENVELOPES: list[tuple[str, dict[str, object]]] = [
     (f"2025-05-06T16:07:09,123000+02:00 {TEXT}", {"origin": "kernel", "stamp": ABSOLUTE_MS}),
     (f"kern  :warn  : [ 8100.321000] {TEXT}", {**KERNEL, "level": "warn", "stamp": BOOT}),
     (f"kern  :err   : [Tue May  6 14:07:09 2025] {TEXT}", {"origin": "kernel", "level": "err", "stamp": NO_ZONE}),
-    (f"kern  :warn  : 2025-05-06T14:07:09,123000+00:00 {TEXT}", {"origin": "kernel", "level": "warn", "stamp": ABSOLUTE_MS}),
-    (f"daemon:info  : [ 8100.321000] {TEXT}", {**KERNEL, "level": "info", "stamp": BOOT}),
+    (
+        f"kern  :warn  : 2025-05-06T14:07:09,123000+00:00 {TEXT}",
+        {"origin": "kernel", "level": "warn", "stamp": ABSOLUTE_MS},
+    ),
+    (f"daemon:info  : [ 8100.321000] {TEXT}", {**KERNEL, "origin": "daemon", "level": "info", "stamp": BOOT}),
     (f"4,91827,8100321000,-;{TEXT}", {**KERNEL, "level": "warning", "stamp": BOOT}),
+    (f"30,91827,8100321000,-;{TEXT}", {**KERNEL, "origin": "user", "level": "info", "stamp": BOOT}),
+    (f"30,91827,8100321000,-;systemd[1]: {TEXT}", {**KERNEL, "origin": "systemd", "level": "info", "stamp": BOOT}),
     (f"4,91827,8100321000,-,caller=T12;{TEXT}", {**KERNEL, "level": "warning", "stamp": BOOT}),
     (f"<4>[ 8100.321000] {TEXT}", {**KERNEL, "level": "warning", "stamp": BOOT}),
+    (f"[  +0.000012] {TEXT}", {"origin": "kernel", "stamp": NO_STAMP}),
+    (f"[May 6 14:07] {TEXT}", {"origin": "kernel", "stamp": NO_STAMP}),
+    (f"    MESSAGE={TEXT}", {"origin": "", "stamp": NO_STAMP}),
+    (f"[1746540429.123456] {TEXT}", {"origin": "", "boot_s": None, "stamp": ABSOLUTE_MS}),
     (f"kernel: {TEXT}", {"origin": "kernel"}),
     (f"kernel: [8100.321] {TEXT}", {**KERNEL, "stamp": BOOT}),
     (f"[ 8100.321000] node-7 kernel: {TEXT}", {**KERNEL, "host": "node-7", "stamp": BOOT}),
-    ("[ 8100.321000] systemd[1]: " + TEXT, {"origin": "systemd", "pid": "1", "boot_s": 8100.321, "stream": "systemd[1]"}),
+    (
+        "[ 8100.321000] systemd[1]: " + TEXT,
+        {"origin": "systemd", "pid": "1", "boot_s": 8100.321, "stream": "systemd[1]"},
+    ),
     # syslog and the journal
     (f"May  6 14:07:09 node-7 kernel: [ 8100.321000] {TEXT}", {**KERNEL, "host": "node-7", "stamp": NO_YEAR}),
     (f"May  6 14:07:09 node-7 kernel: [ 8100.321000] [  T12] {TEXT}", {**KERNEL, "host": "node-7"}),
     (f"May  6 14:07:09.123456 node-7 kernel: {TEXT}", {"origin": "kernel", "host": "node-7", "stamp": NO_YEAR_MS}),
-    (f"<4>May  6 14:07:09 node-7 kernel: {TEXT}", {"origin": "kernel", "host": "node-7", "level": "warning", "stamp": NO_YEAR}),
+    (
+        f"<4>May  6 14:07:09 node-7 kernel: {TEXT}",
+        {"origin": "kernel", "host": "node-7", "level": "warning", "stamp": NO_YEAR},
+    ),
     (f"<4>May  6 14:07:09 kernel: {TEXT}", {"origin": "kernel", "level": "warning", "stamp": NO_YEAR}),
-    (f"May 06 2025 14:07:09 node-7 slurmd[77]: {TEXT}", {"origin": "slurmd", "pid": "77", "host": "node-7", "stamp": NO_ZONE}),
-    (f"2025-05-06T14:07:09.123456+00:00 node-7 kernel: {TEXT}", {"origin": "kernel", "host": "node-7", "stamp": ABSOLUTE_MS}),
+    (
+        f"May 06 2025 14:07:09 node-7 slurmd[77]: {TEXT}",
+        {"origin": "slurmd", "pid": "77", "host": "node-7", "stamp": NO_ZONE},
+    ),
+    (
+        f"2025-05-06T14:07:09.123456+00:00 node-7 kernel: {TEXT}",
+        {"origin": "kernel", "host": "node-7", "stamp": ABSOLUTE_MS},
+    ),
     (f"2025-05-06T14:07:09+0000 node-7 kernel: {TEXT}", {"origin": "kernel", "host": "node-7", "stamp": ABSOLUTE}),
-    (f"2025-05-06T07:07:09-0700 10.20.30.40 app[9]: {TEXT}", {"origin": "app", "pid": "9", "host": "10.20.30.40", "stamp": ABSOLUTE}),
+    (
+        f"2025-05-06T07:07:09-0700 10.20.30.40 app[9]: {TEXT}",
+        {"origin": "app", "pid": "9", "host": "10.20.30.40", "stamp": ABSOLUTE},
+    ),
     (f"Tue 2025-05-06 14:07:09 UTC node-7 kernel: {TEXT}", {"origin": "kernel", "host": "node-7", "stamp": ABSOLUTE}),
-    (f"Tue 2025-05-06 14:07:09.123456 CEST node-7 kernel: {TEXT}", {"origin": "kernel", "host": "node-7", "stamp": NO_ZONE_MS}),
+    (
+        f"Tue 2025-05-06 14:07:09.123456 CEST node-7 kernel: {TEXT}",
+        {"origin": "kernel", "host": "node-7", "stamp": NO_ZONE_MS},
+    ),
     (f"1746540429.123456 node-7 kernel: {TEXT}", {"origin": "kernel", "host": "node-7", "stamp": ABSOLUTE_MS}),
     (
         f'<165>1 2025-05-06T14:07:09.123Z node-7 app 4711 ID47 [ex@1 note="a]b\\"c"][two@2 x="1"] {TEXT}',
         {"origin": "app", "pid": "4711", "host": "node-7", "level": "notice", "stamp": ABSOLUTE_MS},
     ),
-    (f"<4>1 2025-05-06T14:07:09.123Z node-7 kernel - - - {TEXT}", {"origin": "kernel", "host": "node-7", "stamp": ABSOLUTE_MS}),
+    (
+        f"<4>1 2025-05-06T14:07:09.123Z node-7 kernel - - - {TEXT}",
+        {"origin": "kernel", "host": "node-7", "stamp": ABSOLUTE_MS},
+    ),
     (f"<4>1 - - - - - - {TEXT}", {"origin": "kernel", "host": ""}),
-    (f"May  6 14:07:09.123456 leaf2 ERR swss#orchagent: {TEXT}", {"origin": "swss#orchagent", "host": "leaf2", "level": "err", "stamp": NO_YEAR_MS}),
-    (f"2025 May  6 14:07:09.123456 leaf2 NOTICE kernel: {TEXT}", {"origin": "kernel", "host": "leaf2", "level": "notice", "stamp": NO_ZONE_MS}),
+    (
+        f"May  6 14:07:09.123456 leaf2 ERR swss#orchagent: {TEXT}",
+        {"origin": "swss#orchagent", "host": "leaf2", "level": "err", "stamp": NO_YEAR_MS},
+    ),
+    (
+        f"2025 May  6 14:07:09.123456 leaf2 NOTICE kernel: {TEXT}",
+        {"origin": "kernel", "host": "leaf2", "level": "notice", "stamp": NO_ZONE_MS},
+    ),
     (f"message repeated 5 times: [ {TEXT}]", {"repeats": 5}),
-    (f"May  6 14:07:09 node-7 kernel: message repeated 3 times: [ [ 8100.321000] {TEXT}]", {**KERNEL, "host": "node-7", "repeats": 3}),
+    (
+        f"May  6 14:07:09 node-7 kernel: message repeated 3 times: [ [ 8100.321000] {TEXT}]",
+        {**KERNEL, "host": "node-7", "repeats": 3},
+    ),
     (
         journal(MESSAGE=TEXT, PRIORITY="4", _TRANSPORT="kernel", _SOURCE_MONOTONIC_TIMESTAMP="8100321000"),
         {**KERNEL, "host": "node-7", "level": "warning", "boot_id": "ab12", "stamp": ABSOLUTE_MS},
     ),
     (journal(MESSAGE=[*f"\x1b[31m{TEXT}".encode()], _TRANSPORT="kernel"), {"origin": "kernel", "stamp": ABSOLUTE_MS}),
-    (journal(MESSAGE=TEXT, _TRANSPORT="stdout", SYSLOG_IDENTIFIER="train", _PID="42"), {"origin": "train", "pid": "42"}),
+    (
+        journal(MESSAGE=TEXT, _TRANSPORT="stdout", SYSLOG_IDENTIFIER="train", _PID="42"),
+        {"origin": "train", "pid": "42"},
+    ),
     # containers
     (f"2025-05-06T14:07:09.123456789Z stdout F {TEXT}", {"stamp": ABSOLUTE_MS, "stream": "stdout"}),
-    (json.dumps({"log": TEXT + "\n", "stream": "stderr", "time": "2025-05-06T14:07:09.123456789Z"}), {"stamp": ABSOLUTE_MS, "stream": "stderr"}),
     (
-        json.dumps({"log": TEXT, "time": "2025-05-06T14:07:09.123Z", "kubernetes": {"pod_name": "w-3", "container_name": "c", "host": "node-7"}}),
+        json.dumps({"log": TEXT + "\n", "stream": "stderr", "time": "2025-05-06T14:07:09.123456789Z"}),
+        {"stamp": ABSOLUTE_MS, "stream": "stderr"},
+    ),
+    (
+        json.dumps(
+            {
+                "log": TEXT,
+                "time": "2025-05-06T14:07:09.123Z",
+                "kubernetes": {"pod_name": "w-3", "container_name": "c", "host": "node-7"},
+            }
+        ),
         {"stamp": ABSOLUTE_MS, "stream": "w-3/c", "host": "node-7"},
     ),
     (json.dumps({"ts": 1746540429.123, "level": "error", "msg": TEXT}), {"stamp": ABSOLUTE_MS, "level": "error"}),
     (
-        json.dumps({"log": f"May  6 14:07:09 node-7 kernel: [ 8100.321000] {TEXT}\n", "stream": "stdout", "time": "2025-05-06T14:07:09Z"}),
+        json.dumps(
+            {
+                "log": f"May  6 14:07:09 node-7 kernel: [ 8100.321000] {TEXT}\n",
+                "stream": "stdout",
+                "time": "2025-05-06T14:07:09Z",
+            }
+        ),
         {**KERNEL, "host": "node-7", "stamp": ABSOLUTE},
     ),
     # prefixes of launchers and tools
     (f"node-7: [ 8100.321000] {TEXT}", {**KERNEL, "host": "node-7"}),
-    (f"/var/log/messages-2:May  6 14:07:09 node-7 kernel: {TEXT}", {"origin": "kernel", "host": "node-7", "stamp": NO_YEAR}),
+    (
+        f"/var/log/messages-2:May  6 14:07:09 node-7 kernel: {TEXT}",
+        {"origin": "kernel", "host": "node-7", "stamp": NO_YEAR},
+    ),
     (f"[1,37]<stderr>:{TEXT}", {"stream": "1,37"}),
     (f"[default3]:{TEXT}", {"stream": "3"}),
     (f" 37: {TEXT}", {"stream": "37"}),
@@ -108,7 +172,7 @@ ENVELOPES: list[tuple[str, dict[str, object]]] = [
     (f"2025-05-06 14:07:09 +0000 {TEXT}", {"stamp": ABSOLUTE}),
     (f"[May 06 2025 14:07:09] {TEXT}", {"stamp": NO_ZONE}),
     (f"2025-05-06_14:07:09.123+0000: {TEXT}", {"stamp": ABSOLUTE_MS}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("text", "told"), ENVELOPES, ids=[text[:40] for text, _ in ENVELOPES])
@@ -130,6 +194,7 @@ def test_an_envelope_comes_off_and_tells_what_it_knows(text: str, told: dict[str
         ("[ERROR] HCCL(59420,python3):2025-05-06-14:07:09.123.424 [comm_base.cc:967] text", NO_ZONE_MS),
         ("node-7:984:1357 [4] 2025-05-06 14:07:09 NCCL WARN text", NO_ZONE),
         ("INFO 2025-05-06 14:07:09,123 trainer.py text", NO_ZONE_MS),
+        ("05/06/2025 14:07:09", NO_STAMP),
         ("slurmstepd: error: *** JOB 4471 ON node-7 CANCELLED AT 2025-05-06T14:07:09 DUE TO TIME LIMIT ***", NO_ZONE),
         ("a line that speaks of 2025-05-06 14:07:09 in passing", NO_STAMP),
     ],
@@ -158,6 +223,11 @@ def test_an_impossible_date_is_no_date(text: str) -> None:
     line = peel(text)
     assert line.stamp == NO_STAMP
     assert line.body.endswith("text")
+
+
+def test_a_date_in_american_order_is_one_only_with_its_logger_s_words() -> None:
+    assert peel("05/06/2025 14:07:09 - INFO - __main__ - text").stamp == NO_ZONE
+    assert peel("05/06/2025 14:07:09 text").stamp == NO_STAMP
 
 
 def test_29_february_needs_no_year_to_be_possible() -> None:
@@ -202,11 +272,17 @@ def test_a_word_is_not_taken_for_a_host(text: str) -> None:
 def test_a_program_cannot_speak_as_the_kernel() -> None:
     assert peel(f"May  6 14:07:09 node-7 train[9]: [ 8100.321000] {TEXT}").origin == "train"
     assert peel(f"May  6 14:07:09 node-7 train[9]: kernel: {TEXT}").origin == "train"
-    assert peel(journal(MESSAGE=TEXT, _TRANSPORT="syslog", SYSLOG_IDENTIFIER="kernel", _COMM="logger")).origin == "logger"
+    assert (
+        peel(journal(MESSAGE=TEXT, _TRANSPORT="syslog", SYSLOG_IDENTIFIER="kernel", _COMM="logger")).origin == "logger"
+    )
 
 
 def test_the_outer_host_and_the_better_clock_win() -> None:
-    line = peel(json.dumps({"log": f"May  6 01:02:03 inner kernel: {TEXT}", "hostname": "outer", "time": "2025-05-06T14:07:09Z"}))
+    line = peel(
+        json.dumps(
+            {"log": f"May  6 01:02:03 inner kernel: {TEXT}", "hostname": "outer", "time": "2025-05-06T14:07:09Z"}
+        )
+    )
     assert (line.host, line.stamp) == ("outer", ABSOLUTE)
 
 
@@ -227,12 +303,17 @@ def lines(*texts: str) -> list[tuple[int, str]]:
 
 
 def test_properties_of_a_kernel_record_are_no_lines() -> None:
-    assert lines("4,1,2,-;text", " SUBSYSTEM=pci", " DEVICE=+pci:0000:9a:00.0", "4,2,3,-;more") == [(1, "text"), (4, "more")]
+    assert lines("4,1,2,-;text", " SUBSYSTEM=pci", " DEVICE=+pci:0000:9a:00.0", "4,2,3,-;more") == [
+        (1, "text"),
+        (4, "more"),
+    ]
 
 
 def test_parts_of_a_container_line_are_joined_per_stream() -> None:
     at = "2025-05-06T14:07:09.123456789Z"
-    assert lines(f"{at} stdout P NVRM: X", f"{at} stderr F other", f"{at} stdout P id (PCI", f"{at} stdout F :0000)") == [
+    assert lines(
+        f"{at} stdout P NVRM: X", f"{at} stderr F other", f"{at} stdout P id (PCI", f"{at} stdout F :0000)"
+    ) == [
         (2, "other"),
         (1, "NVRM: Xid (PCI:0000)"),
     ]
@@ -275,7 +356,17 @@ def test_damaged_envelopes_never_fail(seed: int) -> None:
         text = rng.choice(ENVELOPES)[0]
         for _ in range(rng.randrange(1, 6)):
             at = rng.randrange(len(text))
-            text = rng.choice((text[:at], text[:at] + rng.choice(string.printable) + text[at:], text[:at] + text[at + 1 :], text[at:])) or "x"
+            text = (
+                rng.choice(
+                    (
+                        text[:at],
+                        text[:at] + rng.choice(string.printable) + text[at:],
+                        text[:at] + text[at + 1 :],
+                        text[at:],
+                    )
+                )
+                or "x"
+            )
         for line in envelopes.lines(text, number):
             assert len(line.body) <= len(text)
             assert line.stamp.clock is not Clock.ABSOLUTE or 0 <= line.stamp.ms < 4_200_000_000_000
@@ -283,9 +374,16 @@ def test_damaged_envelopes_never_fail(seed: int) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["[" * 50_000, "<4>1 " + "[" * 50_000, '{"a":' * 20_000, "May  6 14:07:09 " + "a:" * 30_000, " " * 60_000 + "x", "message repeated 2 times: [ " * 4000],
+    [
+        "[" * 50_000,
+        "<4>1 " + "[" * 50_000,
+        '{"a":' * 20_000,
+        "May  6 14:07:09 " + "a:" * 30_000,
+        " " * 60_000 + "x",
+        "message repeated 2 times: [ " * 4000,
+    ],
     ids=["brackets", "structured", "nested", "colons", "blanks", "repeats"],
-)  # fmt: skip
+)
 def test_hostile_lines_take_no_time(text: str) -> None:
     for _ in range(20):
         peel(text)

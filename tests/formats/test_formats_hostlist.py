@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collectors.formats.hostlist import compress, expand, names
@@ -31,7 +31,8 @@ def test_known_answers(text: str, hosts: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["n[", "n]", "n[]", "n[1-", "a b", "n[2-1]", "n[a-c]", "n[1,[2]]", "n[1-999999999]", "a[1-9999][1-9999]" * 9]
+    "text",
+    ["n[", "n]", "n[]", "n[1-", "a b", "n[2-1]", "n[a-c]", "n[1,[2]]", "n[1-999999999]", "a[1-9999][1-9999]" * 9],
 )
 def test_what_cannot_be_read_is_counted_and_refused(text: str) -> None:
     tally = Tally()
@@ -67,6 +68,7 @@ hosts = st.builds(
 ) | st.text("abcn019-._", min_size=1, max_size=8)
 
 
+@settings(deadline=None)
 @given(st.lists(hosts, max_size=40))
 def test_compress_then_expand_gives_the_same_names(given_hosts: list[str]) -> None:
     found = expand(compress(given_hosts))
@@ -74,6 +76,7 @@ def test_compress_then_expand_gives_the_same_names(given_hosts: list[str]) -> No
         assert sorted(found) == sorted(set(given_hosts))
 
 
+@settings(deadline=None)
 @given(st.text("n01[],- x", max_size=20))
 def test_any_text_is_expanded_or_refused(text: str) -> None:
     tally = Tally()

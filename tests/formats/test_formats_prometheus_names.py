@@ -16,15 +16,15 @@ def of(name: str) -> metric_names.Target:
     return targets()[name]
 
 
-@pytest.mark.parametrize("table", [metric_names.sources(), metric_names.files()], ids=["exporters", "files"])
-def test_every_row_has_a_place_and_every_section_a_source(table: dict[str, object]) -> None:
-    for source in metric_names.sources().values():
+def test_every_row_has_a_place_and_every_section_a_source() -> None:
+    for target in (*targets().values(), *metric_names.files().values()):
+        metric, source = target.metric, target.source
         assert source.source
-        for name, metric in source.metrics.items():
-            assert metric.to or metric.code, name
-            if metric.to:
-                column = TABLES[source.table].column(metric.to)
-                assert not (metric.sum_over and column.type == "gauge"), name
+        assert metric.to or metric.code, target.name
+        if metric.to:
+            column = TABLES[source.table].column(metric.to)
+            assert not (metric.sum_over and column.type == "gauge"), target.name
+            assert not (metric.saturates and column.type == "gauge"), target.name
 
 
 def test_no_series_name_is_claimed_twice() -> None:
@@ -119,6 +119,13 @@ def test_the_most_stable_name_that_is_told() -> None:
     assert names.learn(target, labels) == []
     only_uuid = {"gpu_uuid": "GPU-9", "hostname": "h"}  # link series spell it so, and tell no address
     assert names.component(target.source, only_uuid) == "accelerator:h/0000:3b:00"
+
+
+def test_a_pods_name_is_no_host() -> None:
+    labels = {"Hostname": "exporter-x7k2p", "pod": "exporter-x7k2p", "instance": "10.2.0.4:9400"}
+    assert Names().host(labels | {"node": "trn-07"}) == "trn-07"
+    assert Names().host(labels) == "10.2.0.4"
+    assert Names().host({"Hostname": "localhost"}) == "?"
 
 
 @pytest.mark.parametrize(

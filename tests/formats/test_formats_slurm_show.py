@@ -135,6 +135,7 @@ def test_a_job_becomes_a_placement_and_an_event() -> None:
         job="4471", attempt=2, hosts=("gx-n01", "gx-n02"), state="failed", user="eve", name="train", exclusive=True
     )
     assert placed.stamp.clock is Clock.NO_ZONE
+    assert placed.until == failed.stamp
     assert events([failed]) == [("job:4471", "job.failed", "signal 9")]
     assert failed.stamp.ms - placed.stamp.ms == (2 * 3600 + 10 * 60 + 11) * 1000
     assert events(run(job("FAILED", exit_code="137:0"))) == [("job:4471", "job.failed", "exit 137")]

@@ -75,6 +75,18 @@ def test_squeue() -> None:
     assert [r.record.name for r in found if isinstance(r.record, Placement)] == ["llama ft", "bench", "short"]
 
 
+def test_a_job_that_waits_may_have_no_last_cell() -> None:
+    tally = Tally()
+    text = """  JOBID NAME USER STATE NODELIST
+   4471 a eve RUNNING gx-n01
+   4472 b eve PENDING
+   4473 my job r PENDING
+   4474 c r
+"""
+    assert placed(run(text, tally)) == {"4471": ("running", ("gx-n01",)), "4472": ("pending", ())}
+    assert tally.unparsed == 2
+
+
 def test_sinfo() -> None:
     tally = Tally()
     assert events(run(SINFO, tally)) == [

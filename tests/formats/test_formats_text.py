@@ -4,10 +4,11 @@ import tracemalloc
 from collections.abc import Iterator
 
 import pytest
-from collectors.formats.reading import Tally
-from collectors.formats.text import MAX_LINE, blocks, clean, lines
 from hypothesis import given
 from hypothesis import strategies as st
+
+from collectors.formats.reading import Tally
+from collectors.formats.text import MAX_LINE, blocks, clean, lines
 
 
 def read(*chunks: bytes) -> list[tuple[int, str]]:
@@ -27,6 +28,8 @@ def read(*chunks: bytes) -> list[tuple[int, str]]:
         (b"cut off \x1b[3", "cut off [3"),
         (b"#033[31mescaped#033[0m by a daemon", "escaped by a daemon"),
         (b"^[[31mshown^[[0m by cat", "shown by cat"),
+        (b'{"log": "a \\u003cb\\u003E \\u0026 c"}', '{"log": "a <b> & c"}'),
+        (b'{"log": "a \\\\u003c \\u0022 \\u4e2d"}', '{"log": "a \\\\u003c \\u0022 \\u4e2d"}'),
         (b"a\x00b\x07c\x08", "abc"),
         (b"NV\x00RM", "NVRM"),
         (b"kept\ttab", "kept\ttab"),
@@ -50,7 +53,10 @@ def test_utf16_with_its_mark_is_read_in_any_chunking(encoding: str) -> None:
     mark = b"\xff\xfe" if encoding == "utf-16-le" else b"\xfe\xff"
     raw = mark + "NVRM: Xid 79\r\nzweite Zeile ü\n".encode(encoding)
     for size in (1, 3, 7, 1000):
-        assert read(*(raw[at : at + size] for at in range(0, len(raw), size))) == [(1, "NVRM: Xid 79"), (2, "zweite Zeile ü")]
+        assert read(*(raw[at : at + size] for at in range(0, len(raw), size))) == [
+            (1, "NVRM: Xid 79"),
+            (2, "zweite Zeile ü"),
+        ]
 
 
 def test_the_mark_of_utf8_is_dropped() -> None:
@@ -63,7 +69,7 @@ def test_a_line_over_the_limit_is_cut_counted_and_does_not_shift_the_others() ->
     for size in (1 << 10, 100_003, 1 << 22):
         tally = Tally()
         found = dict(lines((raw[at : at + size] for at in range(0, len(raw), size)), tally))
-        assert [number for number in found] == [1, 2, 3, 4, 5]
+        assert list(found) == [1, 2, 3, 4, 5]
         assert (len(found[2]), len(found[4])) == (MAX_LINE, MAX_LINE)
         assert (found[1], found[3], found[5]) == ("first", "third", "fifth")
         assert tally.cut == 2
@@ -86,13 +92,20 @@ def test_a_line_of_a_hundred_megabytes_is_not_held() -> None:
     assert peak < 8 << 20
 
 
-@given(st.lists(st.binary(max_size=60) | st.sampled_from([b"\n", b"\r\n", b"\x1b[1m", b"\xff", b"{"]), max_size=40), st.integers(1, 50))
+@given(
+    st.lists(st.binary(max_size=60) | st.sampled_from([b"\n", b"\r\n", b"\x1b[1m", b"\xff", b"{"]), max_size=40),
+    st.integers(1, 50),
+)
 def test_chunks_do_not_matter(parts: list[bytes], size: int) -> None:
     raw = b"".join(parts)
     assert read(raw) == read(*(raw[at : at + size] for at in range(0, len(raw), size)))
 
 
-@given(st.lists(st.sampled_from([b"ab", b"\n", b"\xc3\xa9", b"longer piece"]), max_size=80), st.integers(1, 40), st.integers(1, 64))
+@given(
+    st.lists(st.sampled_from([b"ab", b"\n", b"\xc3\xa9", b"longer piece"]), max_size=80),
+    st.integers(1, 40),
+    st.integers(1, 64),
+)
 def test_the_size_of_blocks_does_not_matter(parts: list[bytes], size: int, chunk: int) -> None:
     raw = b"".join(parts)
     cut = list(blocks((raw[at : at + chunk] for at in range(0, len(raw), chunk)), Tally(), size))

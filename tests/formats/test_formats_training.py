@@ -14,9 +14,13 @@ LINE = (
 )
 
 
+def told(body: Training, line: Line) -> list[Record]:
+    return [each[0] if isinstance(each, tuple) else each for each in body.read(line)]
+
+
 def read(text: str) -> list[Record]:
     body = Training()
-    found = [record for number, line in enumerate(text.split("\n"), 1) for record in body.read(Line(line, number))]
+    found = [record for number, line in enumerate(text.split("\n"), 1) for record in told(body, Line(line, number))]
     return found + [record for record, _ in body.end()]
 
 
@@ -65,7 +69,7 @@ def test_a_broken_line_goes_on_behind_another_writers_line() -> None:
         Line(LINE.format(step=30), 2, stream="b"),
         Line("norm" + second, 3, stream="a"),
     ]
-    found = [record for line in lines for record in body.read(line)]
+    found = [record for line in lines for record in told(body, line)]
     assert [(step.step, step.grad_norm) for step in found if isinstance(step, Step)] == [(30, 0.4), (31, 0.4)]
 
 
@@ -93,3 +97,12 @@ def test_an_exit_tells_the_last_step() -> None:
 )
 def test_ambiguous_lines_are_left_alone(line: str) -> None:
     assert read(line) == []
+
+
+def test_a_broken_line_is_told_with_its_own_number() -> None:
+    first, second = LINE.format(step=31).split("grad norm", 1)
+    body = Training()
+    assert list(body.read(Line(first + "grad", 7))) == []
+    ((record, line),) = [each for each in body.read(Line("norm" + second, 8)) if isinstance(each, tuple)]
+    assert isinstance(record, Step)
+    assert (record.step, line.number) == (31, 7)

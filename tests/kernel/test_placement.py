@@ -107,6 +107,14 @@ def test_what_waits_or_is_over_does_not_run_now() -> None:
     assert requeued.at().jobs() == ()
 
 
+def test_a_horizon_drops_what_ended_before_it() -> None:
+    told = Placements(
+        [Placement(job="1", hosts=("a",), from_ms=0, to_ms=5), Placement(job="2", hosts=("a",), from_ms=5)]
+    )
+    assert [p.job for p in told.after(5)] == ["2"]
+    assert [p.job for p in told.after(4)] == ["1", "2"]
+
+
 JOBS = ["1", "2"]
 HOSTS = ["a", "b", "?"]
 places = st.builds(

@@ -274,9 +274,10 @@ def test_columns_of_other_versions_are_permuted_dropped_and_filled() -> None:
     own = layout_of(TABLES["host"])
     assert whole.layout == own
     row = dict(zip(own.gauges, whole.gauges[0].tolist(), strict=True))
-    assert (row["load_1m"], row["up"], np.isnan(row["boot_time_seconds"])) == (2.5, 1.0, True)
+    assert (row["load_1m"], row["up"], np.isnan(row["tasks_blocked"])) == (2.5, 1.0, True)
     assert dict(zip(own.counters, whole.counters[0].tolist(), strict=True)) == {
-        "corrected_memory_errors_total": -1, "uncorrected_memory_errors_total": -1, "out_of_memory_kills_total": 4,
+        "boot_time_seconds": -1, "corrected_memory_errors_total": -1, "uncorrected_memory_errors_total": -1,
+        "out_of_memory_kills_total": 4,
     }  # fmt: skip
     assert set(samples_of(decode(frame(matrix), schemas).tables[0]).values) == {
         "up",

@@ -91,9 +91,7 @@ def test_evidence_is_saved_before_anything_is_wiped() -> None:
 
 
 def test_no_plan_touches_a_host_where_no_host_is_blamed() -> None:
-    hard = set(
-        ["drain_host", "reset_device", "reboot_host", "power_cycle", "replace_part", "isolate_port", "dependency_hold"]
-    )
+    hard = {"drain_host", "reset_device", "reboot_host", "power_cycle", "replace_part", "dependency_hold"}
     for fault, verdict, action in EVERY:
         if verdict in (Verdict.JOB, Verdict.MAINTENANCE, Verdict.UNKNOWN):
             assert not hard & {step.do for step in plan(incident(fault, verdict, action), AT)}, (fault, verdict)

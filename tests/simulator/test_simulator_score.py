@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from sickbay.messages import Action, Incident, Severity, Verdict
+from sickbay.messages import Action, Incident, PlanStep, Severity, Verdict
+from simulator.demand import unmet
 from simulator.expectation import Expectation, score
 from simulator.faults import FAULTS
 from simulator.scenario import scenario
@@ -44,6 +45,33 @@ def test_score_tells_right_from_wrong(found: Iterable[Incident], right: list[boo
     scores, _ = score([CALM, LOST], list(found))
     assert [one.right for one in scores] == right
     assert all(one.why for one in scores if not one.right)
+
+
+@pytest.mark.parametrize(
+    ("do", "target", "right"),
+    [("drain_host", "host:a", True), ("drain_host", "host:b", False), ("hold_job", "job:1", True),
+     ("reset_device", "accelerator:b/1", False), ("watch", "host:b", True)],
+)  # fmt: skip
+def test_a_plan_that_touches_an_innocent_is_wrong(do: str, target: str, right: bool) -> None:
+    step = PlanStep(do=do, target=target, phase="contain")
+    (one,), _ = score([LOST], [incident("accelerator:a/1", plan=(step,))])
+    assert one.right is right
+    (calm,), _ = score([CALM], [incident("accelerator:b/1", Action.WATCH, plan=(step,))])
+    assert calm.right is (do not in {"drain_host", "reset_device"})
+
+
+def test_demands_are_met_in_time_or_told() -> None:
+    made = scenario(seed=2)
+    made.expect(by=30).incident(component="accelerator:a/1", verdict="component", action="reboot_host")
+    made.expect().nothing_done_to("accelerator:b/1")
+    found = [incident("accelerator:a/1")]
+    assert unmet(made.demands, found, {"accelerator:a/1": 12}) == []
+    assert "not by 30 s" in unmet(made.demands, found, {"accelerator:a/1": 31})[0]
+    assert "no incident" in unmet(made.demands, [], {})[0]
+    drain = PlanStep(do="drain_host", target="host:b", phase="contain")
+    harm = [*found, incident("host:z", Action.WATCH, plan=(drain,))]
+    assert unmet(made.demands, harm, {}) == ["plan: drain_host of host:b"]
+    assert unmet(made.demands, [*found, incident("host:b", Action.DRAIN_HOST)], {}) == ["drain_host of host:b"]
 
 
 def test_what_belongs_to_nothing_is_left_over() -> None:

@@ -152,6 +152,28 @@ def test_a_deadlock_stops_both_attempts_at_the_same_step() -> None:
     assert len({text.partition("OpType=")[2].partition(",")[0] for _, text in timeouts}) == 2
 
 
+def test_with_spare_hosts_the_second_attempt_runs_elsewhere() -> None:
+    made = scenario(seed=5, hosts=4, timeout_s=60, spare_hosts=2)
+    made.at(60).fault("collective_mismatch")
+    seconds = list(made.seconds(300))
+    job = next(job for job in made.jobs if made.recipes[0][1]["host"] in job.hosts)
+    first, second = [p for s in seconds for p in s.placements if p.job == job.id]
+    assert not set(first.hosts) & set(second.hosts)
+    assert {p.host for p in second.ranks} == set(second.hosts)
+    steps = [line.text.partition("SeqNum=")[2][:5] for s in seconds for line in s.lines if "Watchdog" in line.text]
+    assert len(steps) == 32
+    assert len(set(steps)) == 1
+
+
+def test_on_rails_a_leaf_takes_one_port_of_every_host() -> None:
+    made = scenario(seed=5, hosts=6, layout="rail")
+    made.at(30).fault("switch_down", on=made.cluster.leaves[3])
+    seconds = list(made.seconds(60))
+    for host in made.cluster.hosts:
+        assert _column(seconds[40:41], host, "port", "up")[0].tolist() == [1, 1, 1, 0, 1, 1, 1, 1]
+    assert sum("Link down" in line.text for s in seconds for line in s.lines) == 6
+
+
 def test_names_that_do_not_exist_are_told() -> None:
     with pytest.raises(KeyError, match="accelerator_off_bus"):
         scenario().at(3).fault("accelerator_of_bus")

@@ -18,6 +18,7 @@ from sickbay.components import UNKNOWN, Kind, name, path
 from sickbay.messages import Event, Placement, RankPlace
 
 _MAX_RANKS = 65_536  # places remembered until the end of the input
+_MAX_TOLD = 4096  # failed transfers whose repetition in an exception is recognised
 
 _HEAD = re.compile(
     r"(?<![\w.-])(?P<host>[\w.-]{1,253}):\d{1,10}:\d{1,10} \[(?P<device>-?\d{1,4})\] (?:\S{1,200} )?"
@@ -56,6 +57,7 @@ _LOCAL_END = re.compile(r"local GID ([0-9A-Fa-f:.]{2,45})")
 _REMOTE_END = re.compile(r"remote GID ([0-9A-Fa-f:.]{2,45})")
 _GLOO = re.compile(r"\bpair\.cc:\d{1,5}\] (?P<why>Connection (?:closed|reset) by peer) \[(?P<peer>[^\]\s]{2,60})\]:\d")
 _OWN_RANK = re.compile(r"\[(?:PG ID \d{1,9} PG GUID \w{1,40}\(default_pg\) |PG 0 )?Rank (\d{1,7})\]")
+_RESULT = re.compile(r"\b[a-z]ccl(?P<what>(?:Remote|System|Internal)Error|Unhandled\w{1,8}Error|InvalidUsage): [A-Z]")
 _INIT = re.compile(
     r"comm (?P<comm>0x[0-9a-f]{1,16}) rank (?P<rank>\d{1,7}) n[Rr]anks (?P<of>\d{1,7}) (?:cuda|hip|musa)Dev \d{1,4} "
     r"(?:nvmlDev \d{1,4} )?busId (?P<bus>[0-9a-f]{4,12})(?: commId (?P<id>0x[0-9a-f]{1,16}))?"
@@ -78,6 +80,11 @@ LITERALS = (
     "Connection closed by remote peer",
     "CCL WARN",
     "pair.cc:",
+    "cclRemoteError: ",
+    "cclSystemError: ",
+    "cclInternalError: ",
+    "cclUnhandled",
+    "cclInvalidUsage: ",
     "nranks ",
     "nRanks ",
     "][BKCL][",
@@ -100,6 +107,7 @@ class Collective:
         self._places: dict[int, _Place] = {}
         self._of = 0
         self._doubtful = False
+        self._told: set[tuple[str, str]] = set()
 
     def read(self, line: Line) -> Iterable[Record]:
         """Events of network paths, ports, NICs and devices that the line tells."""
@@ -115,7 +123,9 @@ class Collective:
             return
         facts = {"device": head["device"]} if head else {}
         own = _OWN_RANK.search(text) if start.rank < 0 else None
-        yield from _events(text, host, int(own[1]) if own else start.rank, facts)
+        for found in _events(text, host, int(own[1]) if own else start.rank, facts):
+            if not self._repeated(found, own_line=head is not None):
+                yield found
 
     def end(self) -> Iterable[tuple[Record, Line]]:
         """The places of the widest communicator's ranks, if nothing contradicts that it is the whole job."""
@@ -126,6 +136,13 @@ class Collective:
             for rank, place in sorted(self._places.items())
         )
         yield Placement(job=UNKNOWN, ranks=ranks), next(iter(self._places.values())).line
+
+    def _repeated(self, found: Event, own_line: bool) -> bool:
+        """Whether an exception's text says again, without its ends, what the library's own line has told."""
+        key = (found.attributes.get("peer_address", ""), found.attributes.get("status", ""))
+        if own_line and key[1] and len(self._told) < _MAX_TOLD:
+            self._told.add(key)
+        return not own_line and key in self._told
 
     def _learn(self, match: re.Match[str], host: str, told: int, line: Line) -> None:
         """Ranks of a communicator are those of the job only in the communicator that spans it."""
@@ -155,6 +172,8 @@ def _events(text: str, host: str, rank: int, facts: dict[str, str]) -> Iterator[
             return
     if found := _device_error(text, host, rank, facts):
         yield found
+    elif match := _RESULT.search(text):
+        yield event("rank.collective_error", rank_name(rank), facts, code=match["what"], host=host)
     elif match := _BKCL.search(text):
         yield event("rank.collective_error", rank_name(rank), facts, code=match["text"][:60], host=match["host"] or "")
 
@@ -360,6 +379,11 @@ SAMPLES = (
     Sample(
         "[rank2]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB.",
         ({"type": "event", "component": "job:?", "kind": "job.out_of_memory", "blame": "application"},),
+    ),
+    Sample(
+        "[rank3]: ncclRemoteError: A call failed possibly due to a network error or a remote process exiting "
+        "prematurely.",
+        ({"type": "event", "component": "rank:?/3", "kind": "rank.collective_error", "code": "RemoteError"},),
     ),
     Sample(
         "[04:05:06][trn-0233][51877][ERR][BKCL][ring_exec.cpp:412] xpu_wait call failed, expected 0, error code=-17",

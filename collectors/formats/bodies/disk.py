@@ -10,34 +10,49 @@ from sickbay.components import UNKNOWN, Kind, Name, name
 from sickbay.messages import Severity
 
 LITERALS = (
-    " timeout, aborting", " timeout, reset controller", " timeout, completion polled", " timeout, disable controller", "controller is down; will reset", "Device not ready; aborting reset", "Disabling device after reset failure",
-    "Removing after probe failure", "I/O error, dev ", "critical medium error, dev ", "critical target error, dev ", "Buffer I/O error on dev",
-    "I/O Error (sct ", "Sense Key : Medium Error", "Sense Key : Hardware Error", "Disk failure on ", "emounting filesystem read-only",
-    "EXT4-fs error (device", "Aborting journal on device", "log I/O error", "metadata I/O error", "hutting down filesystem",
-    "Filesystem has been shut down", "forced readonly", "BTRFS error (device", "BTRFS critical (device",
+    " timeout, aborting", " timeout, reset controller", " timeout, completion polled", " timeout, disable controller",
+    "controller is down; will reset", "Device not ready; aborting reset", "Disabling device after reset failure",
+    "Removing after probe failure", "I/O error, dev ", "critical medium error, dev ", "critical target error, dev ",
+    "Buffer I/O error on dev", "I/O Error (sct ", "Sense Key : Medium Error", "Sense Key : Hardware Error",
+    "Disk failure on ", "emounting filesystem read-only", "EXT4-fs error (device", "Aborting journal on device",
+    "log I/O error", "metadata I/O error", "hutting down filesystem", "Filesystem has been shut down",
+    "forced readonly", "BTRFS error (device", "BTRFS critical (device",
 )  # fmt: skip
 
 _NVME = r"^nvme (?P<disk>nvme\d{1,4}): "
 _TIMEOUT = re.compile(
-    _NVME + r"I/O (?:tag )?(?P<tag>\d{1,6})(?: \([0-9a-f]{1,8}\))?(?: opcode (?P<opcode>0x[0-9a-f]{1,4}) \([\w /]{1,30}\))? QID (?P<queue>\d{1,6}) timeout, (?P<what>aborting|reset controller|completion polled|disable controller)"
+    _NVME + r"I/O (?:tag )?\d{1,6}(?: \([0-9a-f]{1,8}\))?(?: opcode 0x[0-9a-f]{1,4} \([\w /]{1,30}\))? "
+    r"QID (?P<queue>\d{1,6}) timeout, (?P<what>aborting|reset controller|completion polled|disable controller)"
 )
 _DOWN = re.compile(_NVME + r"controller is down; will reset: CSTS=(?P<status>0x[0-9a-f]{1,8})")
 _FAILED = re.compile(
-    _NVME + r"(?P<what>Device not ready; aborting reset|Disabling device after reset failure|Removing after probe failure)"
+    _NVME
+    + r"(?P<what>Device not ready; aborting reset|Disabling device after reset failure|Removing after probe failure)"
 )
 _IO_ERROR = re.compile(
-    r"^(?:blk_update_request: |print_req_error: |end_request: )?(?P<what>I/O error|critical medium error|critical target error), dev (?P<disk>[\w-]{1,40}), sector (?P<sector>\d{1,20})"
+    r"^(?:blk_update_request: |print_req_error: |end_request: )?"
+    r"(?P<what>I/O error|critical medium error|critical target error), "
+    r"dev (?P<disk>[\w-]{1,40}), sector (?P<sector>\d{1,20})"
 )
 _BUFFER = re.compile(r"^Buffer I/O error on dev(?:ice)? (?P<disk>[\w-]{1,40}), logical block (?P<sector>\d{1,20})")
-_NVME_STATUS = re.compile(r"^(?P<disk>nvme\d{1,4}n\d{1,4}): .{1,80}, I/O Error \(sct (?P<type>0x[0-9a-f]) / sc (?P<status>0x[0-9a-f]{1,2})\)")
-_SENSE = re.compile(r"^sd [\d:]{7,20}: \[(?P<disk>sd[a-z]{1,3})\] .{0,40}Sense Key : (?P<what>Medium Error|Hardware Error)")
+_NVME_STATUS = re.compile(
+    r"^(?P<disk>nvme\d{1,4}n\d{1,4}): .{1,80}, I/O Error \(sct (?P<type>0x[0-9a-f]) / sc (?P<status>0x[0-9a-f]{1,2})\)"
+)
+_SENSE = re.compile(
+    r"^sd [\d:]{7,20}: \[(?P<disk>sd[a-z]{1,3})\] .{0,40}Sense Key : (?P<what>Medium Error|Hardware Error)"
+)
 _RAID = re.compile(r"^md/raid\w{0,4}:md\w{1,12}: Disk failure on (?P<disk>\w{2,20}), disabling device")
-_READ_ONLY = re.compile(r"^(?:EXT\d-fs \((?P<disk>[\w-]{1,40})\): [Rr]emounting filesystem read-only|BTRFS info \(device (?P<other>[\w-]{1,40})[^)]{0,20}\): forced readonly)")
+_READ_ONLY = re.compile(
+    r"^(?:EXT\d-fs \((?P<disk>[\w-]{1,40})\): [Rr]emounting filesystem read-only"
+    r"|BTRFS info \(device (?P<other>[\w-]{1,40})[^)]{0,20}\): forced readonly)"
+)
 _SHUT = re.compile(
     r"^XFS \((?P<disk>[\w-]{1,40})\): (?:.{0,120}[Ss]hutting down filesystem|.{0,40}Filesystem has been shut down)"
 )
 _FS_ERROR = re.compile(
-    r"^(?:EXT\d-fs error \(device (?P<ext>[\w-]{1,40})\)|Aborting journal on device (?P<journal>[\w-]{1,40}?)(?:-\d{1,3})?\.|XFS \((?P<xfs>[\w-]{1,40})\): (?:log|metadata) I/O error"
+    r"^(?:EXT\d-fs error \(device (?P<ext>[\w-]{1,40})\)"
+    r"|Aborting journal on device (?P<journal>[\w-]{1,40}?)(?:-\d{1,3})?\."
+    r"|XFS \((?P<xfs>[\w-]{1,40})\): (?:log|metadata) I/O error"
     r"|BTRFS (?:error|critical) \(device (?P<btrfs>[\w-]{1,40})[^)]{0,20}\))"
 )
 _REMOVABLE = re.compile(r"^(?:sr|fd|loop|nbd|zram|ram)\d")
@@ -57,11 +72,21 @@ def _filesystem(device: str) -> Name:
 def _timeout(match: re.Match[str]) -> Record:
     completed = "completion polled" in match["what"]  # the answer was there, only its interrupt was lost
     attributes = {"queue": match["queue"], "then": match["what"]}
-    return told("disk.timeout", _disk(match["disk"]), attributes=attributes, **({"severity": Severity.INFO} if completed else {}))
+    return told(
+        "disk.timeout",
+        _disk(match["disk"]),
+        attributes=attributes,
+        **({"severity": Severity.INFO} if completed else {}),
+    )
 
 
 def _down(match: re.Match[str]) -> Record:
-    return told("disk.timeout", _disk(match["disk"]), severity=Severity.ERROR, attributes={"controller": "down", "status": match["status"]})
+    return told(
+        "disk.timeout",
+        _disk(match["disk"]),
+        severity=Severity.ERROR,
+        attributes={"controller": "down", "status": match["status"]},
+    )
 
 
 def _failed(match: re.Match[str]) -> Record:
@@ -71,7 +96,9 @@ def _failed(match: re.Match[str]) -> Record:
 def _io_error(match: re.Match[str]) -> Record | None:
     if _REMOVABLE.match(match["disk"]):
         return None
-    attributes = {"sector": match["sector"], "device": match["disk"]} | ({"what": match["what"]} if "what" in match.groupdict() else {})
+    attributes = {"sector": match["sector"], "device": match["disk"]} | (
+        {"what": match["what"]} if "what" in match.groupdict() else {}
+    )
     return told("disk.io_error", _disk(match["disk"]), attributes=attributes)
 
 
@@ -102,7 +129,8 @@ def _fs_error(match: re.Match[str]) -> Record:
 
 
 _TELLS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Record | None]], ...] = (
-    (_TIMEOUT, _timeout), (_DOWN, _down), (_FAILED, _failed), (_IO_ERROR, _io_error), (_BUFFER, _io_error), (_NVME_STATUS, _status),
+    (_TIMEOUT, _timeout), (_DOWN, _down), (_FAILED, _failed), (_IO_ERROR, _io_error), (_BUFFER, _io_error),
+    (_NVME_STATUS, _status),
     (_SENSE, _sense), (_RAID, _raid), (_READ_ONLY, _read_only), (_SHUT, _shut), (_FS_ERROR, _fs_error),
 )  # fmt: skip
 
@@ -136,7 +164,10 @@ SAMPLES = (
     ),
     Sample("nvme nvme2: I/O 71 QID 9 timeout, aborting", _expect("disk.timeout", "disk:?/nvme2")),
     Sample("nvme nvme2: I/O 4 QID 0 timeout, reset controller", _expect("disk.timeout", "disk:?/nvme2")),
-    Sample("nvme nvme2: I/O 12 QID 3 timeout, completion polled", _expect("disk.timeout", "disk:?/nvme2", severity=Severity.INFO)),
+    Sample(
+        "nvme nvme2: I/O 12 QID 3 timeout, completion polled",
+        _expect("disk.timeout", "disk:?/nvme2", severity=Severity.INFO),
+    ),
     Sample(
         "nvme nvme2: controller is down; will reset: CSTS=0xffffffff, PCI_STATUS=0xffff",
         _expect("disk.timeout", "disk:?/nvme2", severity=Severity.ERROR),
@@ -151,10 +182,19 @@ SAMPLES = (
         "I/O error, dev nvme2n1, sector 90211 op 0x1:(WRITE) flags 0x4000 phys_seg 16 prio class 0",
         _expect("disk.io_error", "disk:?/nvme2"),
     ),
-    Sample("critical medium error, dev sdc, sector 5123 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2", _expect("disk.io_error", "disk:?/sdc")),
+    Sample(
+        "critical medium error, dev sdc, sector 5123 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2",
+        _expect("disk.io_error", "disk:?/sdc"),
+    ),
     Sample("I/O error, dev sr0, sector 0 op 0x0:(READ) flags 0x0", ()),
-    Sample("Buffer I/O error on dev nvme2n1p1, logical block 71, lost async page write", _expect("disk.io_error", "disk:?/nvme2")),
-    Sample("nvme2n1: Read(0x2) @ LBA 5120, 8 blocks, I/O Error (sct 0x2 / sc 0x81) MORE DNR", _expect("disk.io_error", "disk:?/nvme2")),
+    Sample(
+        "Buffer I/O error on dev nvme2n1p1, logical block 71, lost async page write",
+        _expect("disk.io_error", "disk:?/nvme2"),
+    ),
+    Sample(
+        "nvme2n1: Read(0x2) @ LBA 5120, 8 blocks, I/O Error (sct 0x2 / sc 0x81) MORE DNR",
+        _expect("disk.io_error", "disk:?/nvme2"),
+    ),
     Sample("sd 0:0:2:0: [sdc] tag#14 Sense Key : Medium Error [current]", _expect("disk.io_error", "disk:?/sdc")),
     Sample("md/raid1:md0: Disk failure on nvme4n1p2, disabling device.", _expect("disk.failed", "disk:?/nvme4")),
     Sample("EXT4-fs (md127): Remounting filesystem read-only", _expect("filesystem.read_only", "filesystem:?/md127")),
@@ -164,6 +204,9 @@ SAMPLES = (
     ),
     Sample("Aborting journal on device md127-8.", _expect("filesystem.error", "filesystem:?/md127")),
     Sample("XFS (nvme2n1p1): log I/O error -5", _expect("filesystem.error", "filesystem:?/nvme2n1p1")),
-    Sample("XFS (nvme2n1p1): Filesystem has been shut down due to log error (0x2).", _expect("filesystem.read_only", "filesystem:?/nvme2n1p1")),
+    Sample(
+        "XFS (nvme2n1p1): Filesystem has been shut down due to log error (0x2).",
+        _expect("filesystem.read_only", "filesystem:?/nvme2n1p1"),
+    ),
     Sample("BTRFS info (device sdb state EA): forced readonly", _expect("filesystem.read_only", "filesystem:?/sdb")),
-)  # fmt: skip
+)

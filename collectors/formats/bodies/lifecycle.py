@@ -1,4 +1,7 @@
-"""A host's life: boots, orderly shutdowns, panics, oopses. An orderly shutdown is a person or a scheduler, not a fault."""
+"""A host's life: boots, orderly shutdowns, panics, oopses.
+
+An orderly shutdown is a person or a scheduler, not a fault.
+"""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -9,9 +12,10 @@ from collectors.formats.speaking import kernel_speaks, told
 from sickbay.components import UNKNOWN, Kind, name
 
 LITERALS = (
-    "Linux version ", "Reached target ", "Powering off.", "Rebooting.", "System is powering down", "System is rebooting", "reboot: ",
-    "System is going down", "Kernel panic - not syncing", "BUG: unable to handle", "BUG: kernel NULL pointer", "Oops: ", "Oops [#",
-    "kernel BUG at ", "Internal error: ", "Unable to handle kernel", "general protection fault", "shutting down for system",
+    "Linux version ", "Reached target ", "Powering off.", "Rebooting.", "System is powering down",
+    "System is rebooting", "reboot: ", "System is going down", "Kernel panic - not syncing", "BUG: unable to handle",
+    "BUG: kernel NULL pointer", "Oops: ", "Oops [#", "kernel BUG at ", "Internal error: ", "Unable to handle kernel",
+    "general protection fault", "shutting down for system",
 )  # fmt: skip
 
 _HOST = name(Kind.HOST, UNKNOWN)
@@ -19,12 +23,15 @@ _BOOT = re.compile(r"^Linux version (?P<version>\d[\w.+~-]{0,80}) \(")
 _REBOOT = re.compile(r"^reboot: (?P<how>Restarting system|Power down|System halted|Power off not available)")
 _PANIC = re.compile(r"^Kernel panic - not syncing: (?P<reason>.{0,200})")
 _OOPS = re.compile(
-    r"^(?:BUG: unable to handle (?P<fault>[\w ]{1,60}?)(?: at | for |,|:|$)|BUG: (?P<null>kernel NULL pointer dereference)"
+    r"^(?:BUG: unable to handle (?P<fault>[\w ]{1,60}?)(?: at | for |,|:|$)"
+    r"|BUG: (?P<null>kernel NULL pointer dereference)"
     r"|kernel BUG at (?P<at>[\w/.-]{1,120}:\d{1,6})!|Unable to handle kernel (?P<paging>[\w ]{1,60}?) at "
     r"|general protection fault(?P<protection>[\w ,-]{0,80}(?:0x[0-9a-f]{1,16})?): [0-9a-f]{4} \[#\d)"
 )
 _CONTINUED = re.compile(r"^(?:Oops: |Oops \[#|Internal error: Oops)")
-_TARGET = re.compile(r"^Reached target (?:\x1b.{0,8})?(?:(?P<unit>shutdown|reboot|poweroff|halt|kexec)\.target - )?(?P<title>[\w -]{1,40})")
+_TARGET = re.compile(
+    r"^Reached target (?:(?P<unit>shutdown|reboot|poweroff|halt|kexec)\.target - )?(?P<title>[\w -]{1,40})"
+)
 _TITLES = frozenset(
     ("Shutdown", "Power-Off", "Reboot", "Halt", "System Shutdown", "System Reboot", "System Power Off", "System Halt")
 )
@@ -115,15 +122,20 @@ SAMPLES = (
     Sample("systemd[48122]: Reached target Shutdown.", ()),
     Sample("systemd[1]: Reached target Multi-User System.", ()),
     Sample(
-        "Kernel panic - not syncing: Fatal machine check\n---[ end Kernel panic - not syncing: Fatal machine check ]---",
+        "Kernel panic - not syncing: Fatal machine check\n---[ end Kernel panic - not syncing: Fatal "
+        "machine check ]---",
         _expect("host.panic", attributes={"reason": "Fatal machine check"}),
     ),
     Sample(
-        "BUG: unable to handle page fault for address: ffffb1c2d3e4f000\n#PF: supervisor read access in kernel mode\nOops: 0000 [#1] PREEMPT SMP NOPTI",
+        "BUG: unable to handle page fault for address: ffffb1c2d3e4f000\n#PF: supervisor read access "
+        "in kernel mode\nOops: 0000 [#1] PREEMPT SMP NOPTI",
         _expect("host.oops", attributes={"what": "page fault"}),
     ),
     Sample("BUG: kernel NULL pointer dereference, address: 0000000000000008", _expect("host.oops")),
     Sample("kernel BUG at mm/slub.c:305!", _expect("host.oops", attributes={"what": "mm/slub.c:305"})),
-    Sample("general protection fault, probably for non-canonical address 0xdead000000000108: 0000 [#1] SMP PTI", _expect("host.oops")),
+    Sample(
+        "general protection fault, probably for non-canonical address 0xdead000000000108: 0000 [#1] SMP PTI",
+        _expect("host.oops"),
+    ),
     Sample("Unable to handle kernel paging request at virtual address ffff800012340000", _expect("host.oops")),
-)  # fmt: skip
+)

@@ -16,17 +16,27 @@ from sickbay.components import UNKNOWN, Kind, name
 from sickbay.messages import Event
 
 LITERALS = (
-    "soft lockup - CPU#", "hard LOCKUP on cpu", "self-detected stall on CPU", "detected stalls on CPUs/tasks", "detected expedited stalls on",
-    " blocked for more than ", " blocked in I/O wait for more than ", "hung_task_timeout_secs", "Call Trace:", "Call trace:", " state:D ",
+    "soft lockup - CPU#", "hard LOCKUP on cpu", "self-detected stall on CPU", "detected stalls on CPUs/tasks",
+    "detected expedited stalls on", " blocked for more than ", " blocked in I/O wait for more than ",
+    "hung_task_timeout_secs", "Call Trace:", "Call trace:", " state:D ",
 )  # fmt: skip
 
 _HOST = name(Kind.HOST, UNKNOWN)
-_SOFT = re.compile(r"^(?:NMI )?(?:watchdog: )?BUG: soft lockup - CPU#(?P<cpu>\d{1,5}) stuck for (?P<stuck>\d{1,7})s! \[(?P<name>.{1,32}?):(?P<pid>\d{1,10})\]")
-_HARD = re.compile(r"^(?:NMI )?watchdog: (?:BUG: )?(?:CPU\d{1,5}: )?Watchdog detected hard LOCKUP on cpu (?P<cpu>\d{1,5})")
-_STALL = re.compile(
-    r"^(?:rcu: )?INFO: (?P<flavour>rcu_[a-z]{1,12}) (?P<what>self-detected stall on CPU|detected stalls on CPUs/tasks|detected expedited stalls on CPUs/tasks)"
+_SOFT = re.compile(
+    r"^(?:NMI )?(?:watchdog: )?BUG: soft lockup - CPU#(?P<cpu>\d{1,5}) stuck for (?P<stuck>\d{1,7})s! "
+    r"\[(?P<name>.{1,32}?):(?P<pid>\d{1,10})\]"
 )
-_STUCK = re.compile(r"^INFO: task (?P<name>.{1,32}?):(?P<pid>\d{1,10}) blocked(?: in I/O wait)? for more than (?P<limit>\d{1,7}) seconds\.")
+_HARD = re.compile(
+    r"^(?:NMI )?watchdog: (?:BUG: )?(?:CPU\d{1,5}: )?Watchdog detected hard LOCKUP on cpu (?P<cpu>\d{1,5})"
+)
+_STALL = re.compile(
+    r"^(?:rcu: )?INFO: (?P<flavour>rcu_[a-z]{1,12}) "
+    r"(?P<what>self-detected stall on CPU|detected (?:expedited )?stalls on CPUs/tasks)"
+)
+_STUCK = re.compile(
+    r"^INFO: task (?P<name>.{1,32}?):(?P<pid>\d{1,10}) blocked(?: in I/O wait)? for more than "
+    r"(?P<limit>\d{1,7}) seconds\."
+)
 _FRAME = re.compile(r"^(?:\[<[0-9a-f]{1,16}>\] )?\?? ?(?P<function>[A-Za-z_][\w.]{0,80})\+0x")
 _WAITS_ON = (  # names of functions in the stack -> what the task waits for
     (re.compile(r"^(?:nvidia|nv_|uvm_|_nv\d|os_acquire_)"), "accelerator_driver"),
@@ -38,7 +48,20 @@ _WAITS_ON = (  # names of functions in the stack -> what the task waits for
     (re.compile(r"^(?:xfs_|ext4_|jbd2_|blk_|nvme_|io_schedule|submit_bio_wait)"), "local_disk"),
     (re.compile(r"^(?:ib_|mlx5_|rdma_|uverbs_)"), "nic_driver"),
 )
-_STACK_HEADS = ("Call Trace:", "Call trace:", "task:", '"echo 0', "RIP: ", "RSP: ", "RAX: ", "RDX: ", "RBP: ", "R10: ", "R13: ", "ORIG_RAX")
+_STACK_HEADS = (
+    "Call Trace:",
+    "Call trace:",
+    "task:",
+    '"echo 0',
+    "RIP: ",
+    "RSP: ",
+    "RAX: ",
+    "RDX: ",
+    "RBP: ",
+    "R10: ",
+    "R13: ",
+    "ORIG_RAX",
+)
 _MAX_FRAMES = 60  # lines of a stack that are read
 
 
@@ -101,10 +124,19 @@ SAMPLES = (
         "watchdog: BUG: soft lockup - CPU#12 stuck for 26s! [loader thread:9120]",
         _expect("host.soft_lockup", process="loader thread[9120]", attributes={"cpu": "12", "stuck_s": "26"}),
     ),
-    Sample("NMI watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [kworker/3:1:77]", _expect("host.soft_lockup", process="kworker/3:1[77]")),
+    Sample(
+        "NMI watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [kworker/3:1:77]",
+        _expect("host.soft_lockup", process="kworker/3:1[77]"),
+    ),
     Sample("watchdog: Watchdog detected hard LOCKUP on cpu 88", _expect("host.hard_lockup", attributes={"cpu": "88"})),
-    Sample("watchdog: CPU88: Watchdog detected hard LOCKUP on cpu 88", _expect("host.hard_lockup", attributes={"cpu": "88"})),
-    Sample("rcu: INFO: rcu_sched self-detected stall on CPU", _expect("host.cpu_stall", attributes={"flavour": "rcu_sched"})),
+    Sample(
+        "watchdog: CPU88: Watchdog detected hard LOCKUP on cpu 88",
+        _expect("host.hard_lockup", attributes={"cpu": "88"}),
+    ),
+    Sample(
+        "rcu: INFO: rcu_sched self-detected stall on CPU",
+        _expect("host.cpu_stall", attributes={"flavour": "rcu_sched"}),
+    ),
     Sample("INFO: rcu_preempt detected stalls on CPUs/tasks:", _expect("host.cpu_stall")),
     Sample(
         "INFO: task trainer:5150 blocked for more than 122 seconds.\n"
@@ -112,10 +144,13 @@ SAMPLES = (
         '"echo 0 > /proc/sys/kernel/hung_task_timeout_secs" disables this message.\n'
         "task:trainer         state:D stack:    0 pid:5150 ppid: 5001 flags:0x00000004\n"
         "Call Trace:\n <TASK>\n __schedule+0x2d0/0x890\n uvm_va_space_destroy+0x4f/0x190 [nvidia_uvm]\n </TASK>",
-        _expect("host.task_stuck", process="trainer[5150]", attributes={"limit_s": "122", "waits_on": "accelerator_driver"}),
+        _expect(
+            "host.task_stuck", process="trainer[5150]", attributes={"limit_s": "122", "waits_on": "accelerator_driver"}
+        ),
     ),
     Sample(
-        "INFO: task saver:610 blocked for more than 120 seconds.\nINFO: task saver:611 blocked for more than 120 seconds.",
+        "INFO: task saver:610 blocked for more than 120 seconds.\nINFO: task saver:611 blocked for "
+        "more than 120 seconds.",
         (*_expect("host.task_stuck", process="saver[610]"), *_expect("host.task_stuck", process="saver[611]")),
     ),
-)  # fmt: skip
+)

@@ -15,7 +15,8 @@ from sickbay.components import UNKNOWN, Kind, Name, name
 from sickbay.messages import Severity
 
 LITERALS = (
-    "Machine Check", "EDAC ", "_STATUS[", "Memory failure: ", "hardware memory error", "temperature above threshold", *apei.LITERALS,
+    "Machine Check", "EDAC ", "_STATUS[", "Memory failure: ", "hardware memory error", "temperature above threshold",
+    *apei.LITERALS,
 )  # fmt: skip
 
 _UNCORRECTED = 1 << 61  # Intel SDM vol. 3B, IA32_MCi_STATUS.UC; the same bit in AMD's MCA_STATUS
@@ -27,16 +28,26 @@ _BANK = re.compile(
     r"(?P<global>[0-9a-f]{1,8}) Bank (?P<bank>\d{1,3}): (?P<status>[0-9a-f]{1,16})$"
 )
 _AMD = re.compile(
-    r"^(?:mce: )?\[Hardware Error\]: CPU:(?P<cpu>\d{1,5}) \([0-9a-f:]{1,20}\) MC(?P<bank>\d{1,3})_STATUS\[(?P<flags>[\w|-]{1,80})\]: (?P<status>0x[0-9a-f]{1,16})"
+    r"^(?:mce: )?\[Hardware Error\]: CPU:(?P<cpu>\d{1,5}) \([0-9a-f:]{1,20}\) "
+    r"MC(?P<bank>\d{1,3})_STATUS\[(?P<flags>[\w|-]{1,80})\]: (?P<status>0x[0-9a-f]{1,16})"
 )
 _EDAC = re.compile(
-    r"^EDAC (?:[a-z][\w-]{0,20} )?MC(?P<controller>\d{1,3}): (?:(?P<count>\d{1,9}) )?(?P<word>CE|UE) (?:(?P<what>[a-z][\w ]{0,60}?) )?on "
-    r"(?P<label>[^(]{1,120}?) ?(?:\(|$)"
+    r"^EDAC (?:[a-z][\w-]{0,20} )?MC(?P<controller>\d{1,3}): (?:(?P<count>\d{1,9}) )?(?P<word>CE|UE) "
+    r"(?:(?P<what>[a-z][\w ]{0,60}?) )?on (?P<label>[^(]{1,120}?) ?(?:\(|$)"
 )
-_POISONED = re.compile(r"^Memory failure: (?P<page>0x[0-9a-f]{1,16}): recovery action for (?P<what>.{1,80}?): (?P<result>Recovered|Delayed|Ignored|Failed)")
-_KILLING = re.compile(r"^Memory failure: (?P<page>0x[0-9a-f]{1,16}): Killing (?P<name>.{1,32}?):(?P<pid>\d{1,10}) due to hardware memory corruption")
+_POISONED = re.compile(
+    r"^Memory failure: (?P<page>0x[0-9a-f]{1,16}): recovery action for (?P<what>.{1,80}?): "
+    r"(?P<result>Recovered|Delayed|Ignored|Failed)"
+)
+_KILLING = re.compile(
+    r"^Memory failure: (?P<page>0x[0-9a-f]{1,16}): Killing (?P<name>.{1,32}?):(?P<pid>\d{1,10}) due to "
+    r"hardware memory corruption"
+)
 _CONSUMED = re.compile(r"^mce: Uncorrected hardware memory error in user-access at (?P<address>[0-9a-f]{1,16})")
-_HOT = re.compile(r"^(?:mce: )?CPU(?P<cpu>\d{1,5}): (?P<what>Core|Package) temperature above threshold, cpu clock throttled(?: \(total events = (?P<total>\d{1,12})\))?")
+_HOT = re.compile(
+    r"^(?:mce: )?CPU(?P<cpu>\d{1,5}): (?P<what>Core|Package) temperature above threshold, cpu clock "
+    r"throttled(?: \(total events = (?P<total>\d{1,12})\))?"
+)
 
 
 class GRAMMAR:
@@ -129,7 +140,8 @@ def _hot(match: re.Match[str]) -> Record:
 
 
 _TELLS = (
-    (_BANK, _bank), (_AMD, _amd), (_EDAC, _edac), (_POISONED, _poisoned), (_KILLING, _killing), (_CONSUMED, _consumed), (_HOT, _hot),
+    (_BANK, _bank), (_AMD, _amd), (_EDAC, _edac), (_POISONED, _poisoned), (_KILLING, _killing),
+    (_CONSUMED, _consumed), (_HOT, _hot),
 )  # fmt: skip
 
 
@@ -141,10 +153,16 @@ def _firmware_error(section: apei.Section) -> Iterator[tuple[Record, Line]]:
     if section.kind == "memory error":
         label = section.fields.get("DIMM_location", "")
         label = "" if label.startswith("not present") else label
-        yield told(f"dimm.{what}", _dimm(label), code=f"APEI {section.severity} memory error", attributes=attributes), section.line
+        yield (
+            told(f"dimm.{what}", _dimm(label), code=f"APEI {section.severity} memory error", attributes=attributes),
+            section.line,
+        )
     elif "processor error" in section.kind:
         component = name(Kind.CPU, UNKNOWN)
-        yield told(f"cpu.{what}", component, code=f"APEI {section.severity} processor error", attributes=attributes), section.line
+        yield (
+            told(f"cpu.{what}", component, code=f"APEI {section.severity} processor error", attributes=attributes),
+            section.line,
+        )
 
 
 def _expect(kind: str, component: str, **fields: object) -> tuple[dict[str, object], ...]:
@@ -179,11 +197,13 @@ SAMPLES = (
     ),
     Sample(
         "[Hardware Error]: Uncorrected, software containable error.\n"
-        "mce: [Hardware Error]: CPU:2 (19:11:1) MC0_STATUS[-|UE|MiscV|AddrV|-|TCC|SyndV|UECC|-|Poison|-]: 0xbc800800060c0859",
+        "mce: [Hardware Error]: CPU:2 (19:11:1) MC0_STATUS[-|UE|MiscV|AddrV|-|TCC|SyndV|UECC|-|Poison|-"
+        "]: 0xbc800800060c0859",
         _expect("cpu.uncorrected", "cpu:?/2"),
     ),
     Sample(
-        "EDAC MC2: 3 CE memory scrubbing error on CPU_SrcID#1_MC#0_Chan#1_DIMM#0 (channel:1 slot:0 page:0x5a0b1 offset:0x40 grain:32 syndrome:0x0)",
+        "EDAC MC2: 3 CE memory scrubbing error on CPU_SrcID#1_MC#0_Chan#1_DIMM#0 (channel:1 slot:0 "
+        "page:0x5a0b1 offset:0x40 grain:32 syndrome:0x0)",
         _expect("dimm.corrected", "dimm:?/CPU_SrcID#1_MC#0_Chan#1_DIMM#0", count=3, code="EDAC CE"),
     ),
     Sample(
@@ -195,12 +215,18 @@ SAMPLES = (
         "Memory failure: 0x5a0b11: recovery action for clean LRU page: Recovered",
         _expect("dimm.page_recovered", "dimm:?", severity=Severity.WARNING),
     ),
-    Sample("Memory failure: 0x5a0b11: recovery action for reserved kernel page: Ignored", _expect("dimm.uncorrected", "dimm:?")),
+    Sample(
+        "Memory failure: 0x5a0b11: recovery action for reserved kernel page: Ignored",
+        _expect("dimm.uncorrected", "dimm:?"),
+    ),
     Sample(
         "Memory failure: 0x5a0b11: Killing trainer:5150 due to hardware memory corruption",
         _expect("dimm.uncorrected", "dimm:?", process="trainer[5150]"),
     ),
     Sample("mce: Uncorrected hardware memory error in user-access at 2a8f11c40", _expect("dimm.uncorrected", "dimm:?")),
-    Sample("mce: CPU41: Package temperature above threshold, cpu clock throttled (total events = 7)", _expect("cpu.throttled", "cpu:?/41")),
+    Sample(
+        "mce: CPU41: Package temperature above threshold, cpu clock throttled (total events = 7)",
+        _expect("cpu.throttled", "cpu:?/41"),
+    ),
     Sample(_MEMORY_RECORD, _expect("dimm.corrected", "dimm:?/CPU1_DIMM_A3", severity=Severity.INFO)),
-)  # fmt: skip
+)

@@ -13,15 +13,23 @@ from collectors.formats.reading import Line, Record
 from collectors.formats.speaking import kernel_speaks, process, told
 from sickbay.components import UNKNOWN, Kind, name
 
-LITERALS = ("oom-kill:constraint=", "emory cgroup out of memory", "Out of memory: Kill", "Out of memory and no", "killed as a result of limit of")
+LITERALS = (
+    "oom-kill:constraint=",
+    "emory cgroup out of memory",
+    "Out of memory: Kill",
+    "Out of memory and no",
+    "killed as a result of limit of",
+)
 
 _KILL = re.compile(
-    r"^oom-kill:constraint=(?P<constraint>CONSTRAINT_[A-Z_]{3,20}),(?P<rest>.{0,3000}),task=(?P<name>.{0,32}?),pid=(?P<pid>\d{1,10}),uid="
+    r"^oom-kill:constraint=(?P<constraint>CONSTRAINT_[A-Z_]{3,20}),(?P<rest>.{0,3000}),task="
+    r"(?P<name>.{0,32}?),pid=(?P<pid>\d{1,10}),uid="
 )
 _LIMIT = re.compile(r"(?:^|,)oom_memcg=(?P<path>[^,]{1,1000})")
 _TASK_GROUP = re.compile(r"(?:^|,)task_memcg=(?P<path>[^,]{1,1000})")
 _KILLED = re.compile(
-    r"^(?P<who>Memory cgroup out of memory|Out of memory)(?: \([a-z_ ]{1,40}\))?: Kill(?:ed)? process (?P<pid>\d{1,10}) \((?P<name>.{0,32}?)\)"
+    r"^(?P<who>Memory cgroup out of memory|Out of memory)(?: \([a-z_ ]{1,40}\))?: Kill(?:ed)? process "
+    r"(?P<pid>\d{1,10}) \((?P<name>.{0,32}?)\)"
     r"(?:,? total-vm:(?P<virtual>\d{1,15})kB, anon-rss:(?P<resident>\d{1,15})kB)?"
 )
 _RESULT_OF = re.compile(r"^Task in (?P<task>/\S{0,1000}) killed as a result of limit of (?P<limit>/\S{0,1000})")
@@ -30,8 +38,9 @@ _JOB = re.compile(r"/job_?(\d{1,12})(?=[/_.]|$)")
 # Programs that a cluster needs on a host: when one of them dies, the scheduler or we go blind. Names as the kernel
 # cuts them, at 15 characters.
 _DAEMONS = re.compile(
-    r"^(?:slurm(?:d|stepd|ctld)|munged|kubelet|containerd(?:-shim.*)?|dockerd|crio|sshd|systemd(?:-.*)?|sickbay.*|init|chronyd|ntpd"
-    r"|nv-hostengine|nvidia-persiste.*|nv-fabricmanage.*|dcgm-exporter|node_exporter|nvsm.*|rasdaemon|rsyslogd|NetworkManager|opensm|sssd)$"
+    r"^(?:slurm(?:d|stepd|ctld)|munged|kubelet|containerd(?:-shim.*)?|dockerd|crio|sshd|systemd(?:-.*)?|sickbay.*"
+    r"|init|chronyd|ntpd|nv-hostengine|nvidia-persiste.*|nv-fabricmanage.*|dcgm-exporter|node_exporter|nvsm.*"
+    r"|rasdaemon|rsyslogd|NetworkManager|opensm|sssd)$"
 )
 _REMEMBERED = 64
 
@@ -58,7 +67,9 @@ class GRAMMAR:
         elif match := _KILLED.match(body):
             yield from self._killed(match)
         elif _NOTHING_LEFT.match(body):
-            yield told("host.out_of_memory", name(Kind.HOST, UNKNOWN), attributes={"constraint": "none", "killable": "none"})
+            yield told(
+                "host.out_of_memory", name(Kind.HOST, UNKNOWN), attributes={"constraint": "none", "killable": "none"}
+            )
 
     def end(self) -> Iterable[tuple[Record, Line]]:
         """Nothing stays open."""
@@ -102,30 +113,42 @@ def _expect(kind: str, component: str, **fields: object) -> tuple[dict[str, obje
 SAMPLES = (
     Sample(
         "trainer invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=984\n"
-        "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=job_9120,mems_allowed=0-1,oom_memcg=/slurm/uid_3004/job_9120,"
+        "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=job_9120,mems_allowed=0-1,oom_memc"
+        "g=/slurm/uid_3004/job_9120,"
         "task_memcg=/slurm/uid_3004/job_9120/step_0,task=trainer,pid=5150,uid=3004\n"
-        "Memory cgroup out of memory: Killed process 5150 (trainer) total-vm:421888016kB, anon-rss:201330120kB, file-rss:1204kB, "
+        "Memory cgroup out of memory: Killed process 5150 (trainer) total-vm:421888016kB, "
+        "anon-rss:201330120kB, file-rss:1204kB, "
         "shmem-rss:0kB, UID:3004 pgtables:401232kB oom_score_adj:984",
         _expect(
-            "job.out_of_memory", "job:9120", job="9120", process="trainer[5150]",
+            "job.out_of_memory",
+            "job:9120",
+            job="9120",
+            process="trainer[5150]",
             attributes={"constraint": "memcg", "group": "/slurm/uid_3004/job_9120"},
         ),
     ),
     Sample(
-        "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=cri-containerd-1f.scope,mems_allowed=0,oom_memcg=/kubepods.slice/"
-        "kubepods-pod5c.slice,task_memcg=/kubepods.slice/kubepods-pod5c.slice/cri-containerd-1f.scope,task=python3,pid=771,uid=0",
+        "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=cri-containerd-1f.scope,mems_allow"
+        "ed=0,oom_memcg=/kubepods.slice/"
+        "kubepods-pod5c.slice,task_memcg=/kubepods.slice/kubepods-pod5c.slice/cri-containerd-1f.scope,t"
+        "ask=python3,pid=771,uid=0",
         _expect("job.out_of_memory", "job:?", job="", process="python3[771]"),
     ),
     Sample(
-        "oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0-1,global_oom,task_memcg=/system.slice/slurmd.service,"
-        "task=slurmd,pid=2044,uid=0\nOut of memory: Killed process 2044 (slurmd) total-vm:90000kB, anon-rss:8000kB, file-rss:0kB, shmem-rss:0kB",
+        "oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0-1,global_oom,task_"
+        "memcg=/system.slice/slurmd.service,"
+        "task=slurmd,pid=2044,uid=0\nOut of memory: Killed process 2044 (slurmd) total-vm:90000kB, "
+        "anon-rss:8000kB, file-rss:0kB, shmem-rss:0kB",
         _expect(
-            "host.out_of_memory", "host:?", process="slurmd[2044]",
+            "host.out_of_memory",
+            "host:?",
+            process="slurmd[2044]",
             attributes={"constraint": "none", "group": "/system.slice/slurmd.service", "victim_daemon": "yes"},
         ),
     ),
     Sample(
-        "oom-kill:constraint=CONSTRAINT_CPUSET,nodemask=0,cpuset=batch,mems_allowed=0,global_oom,task_memcg=/user.slice,task=loader,pid=81,uid=12",
+        "oom-kill:constraint=CONSTRAINT_CPUSET,nodemask=0,cpuset=batch,mems_allowed=0,global_oom,task_m"
+        "emcg=/user.slice,task=loader,pid=81,uid=12",
         _expect("host.out_of_memory", "host:?", process="loader[81]"),
     ),
     Sample(
@@ -139,8 +162,9 @@ SAMPLES = (
         _expect("host.out_of_memory", "host:?", process="dataloader[3311]", attributes={"constraint": "none"}),
     ),
     Sample(
-        "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/system.slice/metricsd.service,"
+        "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/system"
+        ".slice/metricsd.service,"
         "task_memcg=/system.slice/metricsd.service,task=metricsd,pid=900,uid=0",
         _expect("process.killed", "process:?/metricsd[900]"),
     ),
-)  # fmt: skip
+)

@@ -14,23 +14,35 @@ from sickbay.components import UNKNOWN, Kind, Name, name, pci_address
 from sickbay.messages import Severity
 
 LITERALS = (
-    "Port module event", "insufficient power on the PCIe slot", "health compromised", "Health issue observed", "handling bad device",
-    "mlx5_error_sw_reset", "health recovery", "Fatal error ", "PCI slot is unavailable", "op_mod(0x", "Will cause a leak of a command resource",
-    "ink up", "ink down", "ink is Up", "ink is Down", "ink is up", "ink is down", "link becomes ready", "NETDEV WATCHDOG", "Lost carrier",
-    "Gained carrier", "reporting a fatal error", "High temperature on sensors", "emperature warning", "Firmware fatal reset", "irmware non-fatal reset",
-    "Global reset", "Critical temperature", "catastrophic error",
+    "Port module event", "insufficient power on the PCIe slot", "health compromised", "Health issue observed",
+    "handling bad device", "mlx5_error_sw_reset", "health recovery", "Fatal error ", "PCI slot is unavailable",
+    "op_mod(0x", "Will cause a leak of a command resource", "ink up", "ink down", "ink is Up", "ink is Down",
+    "ink is up", "ink is down", "link becomes ready", "NETDEV WATCHDOG", "Lost carrier", "Gained carrier",
+    "reporting a fatal error", "High temperature on sensors", "emperature warning", "Firmware fatal reset",
+    "irmware non-fatal reset", "Global reset", "Critical temperature", "catastrophic error",
 )  # fmt: skip
 
 _DEVICE = re.compile(
-    rf"^(?P<driver>[a-z][\w-]{{1,20}}) (?P<device>{ADDRESS})(?: (?:\(unnamed net_device\)|\(?(?P<port>[A-Za-z][\w.-]{{0,20}}?)\)?))?: (?P<rest>.*)$"
+    rf"^(?P<driver>[a-z][\w-]{{1,20}}) (?P<device>{ADDRESS})"
+    r"(?: (?:\(unnamed net_device\)|\(?(?P<port>[A-Za-z][\w.-]{0,20}?)\)?))?: (?P<rest>.*)$"
 )
 _WHERE = re.compile(r"^(?:[A-Za-z_]\w{2,60}:)?(?:\d{1,6}:)?\(pid \d{1,10}\): ")  # the function and line that printed it
-_MODULE = re.compile(r"^Port module event(?P<error>\[error\])?: module (?P<module>\d{1,3}), Cable (?P<what>plugged|unplugged|error)(?:, (?P<reason>.{1,80}))?")
+_MODULE = re.compile(
+    r"^Port module event(?P<error>\[error\])?: module (?P<module>\d{1,3}), Cable "
+    r"(?P<what>plugged|unplugged|error)(?:, (?P<reason>.{1,80}))?"
+)
 _POWER = re.compile(r"^Detected insufficient power on the PCIe slot \((?P<watts>\d{1,4})W\)")
 _ISSUE = re.compile(r"^Health issue observed, (?P<what>.{1,80}), severity\((?P<level>\d{1,2})\)")
-_REFUSED = re.compile(r"^(?P<command>[A-Z][A-Z0-9_]{2,40})\((?P<code>0x[0-9a-f]{1,8})\) op_mod\(0x[0-9a-f]{1,8}\) failed, status (?P<status>[\w ]{1,40})")
-_LEAK = re.compile(r"^(?P<command>[A-Z][A-Z0-9_]{2,40})\(0x[0-9a-f]{1,8}\) timeout\. Will cause a leak of a command resource")
-_LINK = re.compile(r"^(?:NIC )?[Ll]ink (?:is )?(?P<state>[Uu]p|[Dd]own)(?![\w-])(?:,? (?P<speed>\d{1,7}) ?(?P<unit>[GM])bps)?")
+_REFUSED = re.compile(
+    r"^(?P<command>[A-Z][A-Z0-9_]{2,40})\((?P<code>0x[0-9a-f]{1,8})\) op_mod\(0x[0-9a-f]{1,8}\) "
+    r"failed, status (?P<status>[\w ]{1,40})"
+)
+_LEAK = re.compile(
+    r"^(?P<command>[A-Z][A-Z0-9_]{2,40})\(0x[0-9a-f]{1,8}\) timeout\. Will cause a leak of a command resource"
+)
+_LINK = re.compile(
+    r"^(?:NIC )?[Ll]ink (?:is )?(?P<state>[Uu]p|[Dd]own)(?![\w-])(?:,? (?P<speed>\d{1,7}) ?(?P<unit>[GM])bps)?"
+)
 _PLAIN = (  # text at the start of a driver's message -> kind, severity where it is not the kind's
     (re.compile(r"^device's health compromised"), "nic.health", None),
     (re.compile(r"^(?:Fatal error \d{1,3} detected|handling bad device here)"), "nic.health", None),
@@ -43,8 +55,13 @@ _PLAIN = (  # text at the start of a driver's message -> kind, severity where it
     (re.compile(r"^Firmware non-fatal reset event"), "nic.reset", None),
     (re.compile(r"^(?:PE critical error|.{0,40}Global reset (?:requested|detected))"), "nic.reset", None),
 )
-_FATAL_VERBS = re.compile(r"^infiniband (?P<device>[a-z][\w]{2,20}): .{0,120}(?:reporting a fatal error|catastrophic error)")
-_QUEUE = re.compile(r"^NETDEV WATCHDOG: (?:CPU: \d{1,5}: )?(?P<port>[\w.-]{1,20}) \((?P<driver>[\w-]{1,24})\): transmit queue (?P<queue>\d{1,6}) timed out")
+_FATAL_VERBS = re.compile(
+    r"^infiniband (?P<device>[a-z][\w]{2,20}): .{0,120}(?:reporting a fatal error|catastrophic error)"
+)
+_QUEUE = re.compile(
+    r"^NETDEV WATCHDOG: (?:CPU: \d{1,5}: )?(?P<port>[\w.-]{1,20}) \((?P<driver>[\w-]{1,24})\): "
+    r"transmit queue (?P<queue>\d{1,6}) timed out"
+)
 _CARRIER = re.compile(r"^(?P<port>[\w.-]{1,20}): (?P<state>Lost|Gained) carrier$")
 _READY = re.compile(r"^(?:IPv6: )?(?:ADDRCONF\(NETDEV_(?:CHANGE|UP)\): )?(?P<port>[\w.-]{1,20}): link becomes ready")
 _ISSUE_WARNING = 4  # kernel levels: 0 emergency to 7 debug; 3 is an error
@@ -64,7 +81,11 @@ class GRAMMAR:
             if (record := _of_driver(rest, match["device"], match["port"] or "")) is not None:
                 yield record
         elif match := _QUEUE.match(line.body):
-            yield told("nic.queue_timeout", name(Kind.NIC, UNKNOWN, match["port"]), attributes={"queue": match["queue"], "driver": match["driver"]})
+            yield told(
+                "nic.queue_timeout",
+                name(Kind.NIC, UNKNOWN, match["port"]),
+                attributes={"queue": match["queue"], "driver": match["driver"]},
+            )
         elif match := _FATAL_VERBS.match(line.body):
             yield told("nic.health", name(Kind.NIC, UNKNOWN, match["device"]))
         elif match := _READY.match(line.body):
@@ -114,7 +135,9 @@ def _power(match: re.Match[str], device: str, _: str) -> Record:
 def _issue(match: re.Match[str], device: str, _: str) -> Record:
     kind = "nic.hot" if "temperature" in match["what"].lower() else "nic.health"
     mild = int(match["level"]) >= _ISSUE_WARNING
-    return told(kind, _nic(device), attributes={"issue": match["what"]}, **({"severity": Severity.WARNING} if mild else {}))
+    return told(
+        kind, _nic(device), attributes={"issue": match["what"]}, **({"severity": Severity.WARNING} if mild else {})
+    )
 
 
 def _refused(match: re.Match[str], device: str, _: str) -> Record:
@@ -141,8 +164,14 @@ def _expect(kind: str, component: str, **fields: object) -> tuple[dict[str, obje
 
 
 SAMPLES = (
-    Sample("mlx5_core 0000:9a:00.0: Port module event: module 0, Cable unplugged", _expect("optic.unplugged", "optic:?/0000:9a:00.0")),
-    Sample("mlx5_core 0000:9a:00.0: Port module event: module 0, Cable plugged", _expect("optic.plugged", "optic:?/0000:9a:00.0")),
+    Sample(
+        "mlx5_core 0000:9a:00.0: Port module event: module 0, Cable unplugged",
+        _expect("optic.unplugged", "optic:?/0000:9a:00.0"),
+    ),
+    Sample(
+        "mlx5_core 0000:9a:00.0: Port module event: module 0, Cable plugged",
+        _expect("optic.plugged", "optic:?/0000:9a:00.0"),
+    ),
     Sample(
         "mlx5_core 0000:9a:00.0: Port module event[error]: module 1, Cable error, High Temperature",
         _expect("optic.error", "optic:?/0000:9a:00.0", attributes={"module": "1", "reason": "High Temperature"}),
@@ -156,40 +185,58 @@ SAMPLES = (
         _expect("nic.health", "nic:?/0000:9a:00.0", severity=Severity.FATAL),
     ),
     Sample(
-        "mlx5_core 0000:9a:00.0: print_health_info:455:(pid 0): Health issue observed, firmware internal error, severity(3) ERROR:",
+        "mlx5_core 0000:9a:00.0: print_health_info:455:(pid 0): Health issue observed, firmware "
+        "internal error, severity(3) ERROR:",
         _expect("nic.health", "nic:?/0000:9a:00.0", attributes={"issue": "firmware internal error"}),
     ),
     Sample(
-        "mlx5_core 0000:9a:00.0: print_health_info:455:(pid 0): Health issue observed, High temperature, severity(4) WARNING:",
+        "mlx5_core 0000:9a:00.0: print_health_info:455:(pid 0): Health issue observed, High "
+        "temperature, severity(4) WARNING:",
         _expect("nic.hot", "nic:?/0000:9a:00.0", severity=Severity.WARNING),
     ),
-    Sample("mlx5_core 0000:9a:00.0: poll_health:788:(pid 0): Fatal error 1 detected", _expect("nic.health", "nic:?/0000:9a:00.0")),
-    Sample("mlx5_core 0000:9a:00.0: mlx5_error_sw_reset:235:(pid 991): start", _expect("nic.reset", "nic:?/0000:9a:00.0")),
+    Sample(
+        "mlx5_core 0000:9a:00.0: poll_health:788:(pid 0): Fatal error 1 detected",
+        _expect("nic.health", "nic:?/0000:9a:00.0"),
+    ),
+    Sample(
+        "mlx5_core 0000:9a:00.0: mlx5_error_sw_reset:235:(pid 991): start", _expect("nic.reset", "nic:?/0000:9a:00.0")
+    ),
     Sample("mlx5_core 0000:9a:00.0: PCI slot is unavailable", _expect("nic.gone", "nic:?/0000:9a:00.0")),
     Sample(
-        "mlx5_core 0000:9a:00.0: mlx5_cmd_out_err:835:(pid 7711): ACCESS_REG(0x805) op_mod(0x1) failed, status bad resource(0x5), "
+        "mlx5_core 0000:9a:00.0: mlx5_cmd_out_err:835:(pid 7711): ACCESS_REG(0x805) op_mod(0x1) "
+        "failed, status bad resource(0x5), "
         "syndrome (0x305684), err(-22)",
         _expect("nic.command_refused", "nic:?/0000:9a:00.0", severity=Severity.INFO),
     ),
     Sample(
-        "mlx5_core 0000:9a:00.0: wait_func:1203:(pid 88): CREATE_EQ(0x301) timeout. Will cause a leak of a command resource",
+        "mlx5_core 0000:9a:00.0: wait_func:1203:(pid 88): CREATE_EQ(0x301) timeout. Will cause a leak "
+        "of a command resource",
         _expect("nic.queue_timeout", "nic:?/0000:9a:00.0", attributes={"command": "CREATE_EQ"}),
     ),
-    Sample("mlx5_core 0000:9a:00.0 ens7f0np0: Link down", _expect("port.down", "port:?/ens7f0np0", attributes={"pci": "0000:9a:00.0"})),
+    Sample(
+        "mlx5_core 0000:9a:00.0 ens7f0np0: Link down",
+        _expect("port.down", "port:?/ens7f0np0", attributes={"pci": "0000:9a:00.0"}),
+    ),
     Sample("mlx5_core 0000:9a:00.0 ens7f0np0: Link up", _expect("port.up", "port:?/ens7f0np0")),
     Sample("bnxt_en 0000:41:00.0 enp65s0f0np0: NIC Link is Down", _expect("port.down", "port:?/enp65s0f0np0")),
     Sample(
         "ice 0000:41:00.0 ens2f0: NIC Link is up 100 Gbps Full Duplex, Requested FEC: RS-FEC",
         _expect("port.up", "port:?/ens2f0", attributes={"speed": "100Gbps", "pci": "0000:41:00.0"}),
     ),
-    Sample("bnxt_en 0000:41:00.0 (enp65s0f0np0): Firmware fatal reset event, data1: 0x1, data2: 0x0", _expect("nic.health", "nic:?/0000:41:00.0")),
+    Sample(
+        "bnxt_en 0000:41:00.0 (enp65s0f0np0): Firmware fatal reset event, data1: 0x1, data2: 0x0",
+        _expect("nic.health", "nic:?/0000:41:00.0"),
+    ),
     Sample("infiniband mlx5_3: mlx5_ib_event: reporting a fatal error", _expect("nic.health", "nic:?/mlx5_3")),
     Sample(
         "NETDEV WATCHDOG: ens7f0np0 (mlx5_core): transmit queue 7 timed out",
         _expect("nic.queue_timeout", "nic:?/ens7f0np0", attributes={"queue": "7", "driver": "mlx5_core"}),
     ),
-    Sample("NETDEV WATCHDOG: CPU: 31: ens7f0np0 (mlx5_core): transmit queue 7 timed out 5120 ms", _expect("nic.queue_timeout", "nic:?/ens7f0np0")),
+    Sample(
+        "NETDEV WATCHDOG: CPU: 31: ens7f0np0 (mlx5_core): transmit queue 7 timed out 5120 ms",
+        _expect("nic.queue_timeout", "nic:?/ens7f0np0"),
+    ),
     Sample("systemd-networkd[901]: ib3: Lost carrier", _expect("port.down", "port:?/ib3")),
     Sample("systemd-networkd[901]: ib3: Gained carrier", _expect("port.up", "port:?/ib3")),
     Sample("IPv6: ADDRCONF(NETDEV_CHANGE): ib3: link becomes ready", _expect("port.up", "port:?/ib3")),
-)  # fmt: skip
+)

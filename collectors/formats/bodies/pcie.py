@@ -23,28 +23,37 @@ LITERALS = (
 
 _SUMMARY = re.compile(
     rf"^pcieport (?P<port>{ADDRESS}): AER: (?P<multiple>Multiple )?(?P<word>Correct|Uncorrect)(?:ed|able)"
-    rf"(?: \((?P<fatality>Fatal|Non-Fatal)\))? error (?:message )?received(?::| from) (?:id=(?P<id>[0-9a-fA-F]{{4}})|(?P<source>{ADDRESS}))"
+    rf"(?: \((?P<fatality>Fatal|Non-Fatal)\))? error (?:message )?received(?::| from) "
+    rf"(?:id=(?P<id>[0-9a-fA-F]{{4}})|(?P<source>{ADDRESS}))"
 )
 _DETAIL = re.compile(
     rf"^\S{{1,40}} (?P<device>{ADDRESS}): (?:AER: )?PCIe Bus Error: severity=(?P<word>Correct|Uncorrect)(?:ed|able)"
-    r"(?: \((?P<fatality>Fatal|Non-Fatal)\))?, type=(?P<layer>[A-Za-z ]{1,30})(?:, (?:id=[0-9a-fA-F]{4})?\((?P<agent>[A-Za-z ]{1,30})\))?"
+    r"(?: \((?P<fatality>Fatal|Non-Fatal)\))?, type=(?P<layer>[A-Za-z ]{1,30})"
+    r"(?:, (?:id=[0-9a-fA-F]{4})?\((?P<agent>[A-Za-z ]{1,30})\))?"
 )
-_BIT = re.compile(rf"^\S{{1,40}} (?P<device>{ADDRESS}): (?:AER: )?  ? ?\[ ?\d{{1,2}}\] (?P<bit>[A-Za-z][\w ]{{1,24}}?) {{1,30}}\(First\)")
+_BIT = re.compile(
+    rf"^\S{{1,40}} (?P<device>{ADDRESS}): (?:AER: )? {{1,3}}\[ ?\d{{1,2}}\] "
+    r"(?P<bit>[A-Za-z][\w ]{1,24}?) {1,30}\(First\)"
+)
 _NOT_RECOVERED = re.compile(rf"^\S{{1,40}} (?P<device>{ADDRESS}): AER: device recovery failed")
 _CONTAINED = re.compile(
-    rf"^pcieport (?P<device>{ADDRESS}): (?:AER: )?DPC: containment event, status:(?P<status>0x[0-9a-f]{{1,8}})(?: source:(?P<source>0x[0-9a-f]{{1,8}}))?"
+    rf"^pcieport (?P<device>{ADDRESS}): (?:AER: )?DPC: containment event, "
+    rf"status:(?P<status>0x[0-9a-f]{{1,8}})(?: source:(?P<source>0x[0-9a-f]{{1,8}}))?"
 )
 _HOT_PLUG = re.compile(
-    rf"^(?:pcieport|pciehp) (?P<device>{ADDRESS})(?::pcie\d{{1,4}})?: (?:pciehp: )?[Ss]lot\((?P<slot>[\w-]{{1,20}})\): (?P<what>.{{1,80}})"
+    rf"^(?:pcieport|pciehp) (?P<device>{ADDRESS})(?::pcie\d{{1,4}})?: (?:pciehp: )?"
+    r"[Ss]lot\((?P<slot>[\w-]{1,20})\): (?P<what>.{1,80})"
 )
 _LOST = re.compile(
-    rf"^\S{{1,40}} (?P<device>{ADDRESS}): (?:not ready \d{{1,9}}ms after (?:bus|hot|FLR|slot)[\w ]{{0,20}}reset; giving up"
+    rf"^\S{{1,40}} (?P<device>{ADDRESS}): "
+    r"(?:not ready \d{1,9}ms after (?:bus|hot|FLR|slot)[\w ]{0,20}reset; giving up"
     r"|Unable to change power state from \w{2,8} to D0, device inaccessible"
     r"|can't change power state from \w{2,8} to D0 \(config space inaccessible\))"
 )
 _BANDWIDTH = re.compile(
-    rf"^(?:\S{{1,40}} )?(?P<device>{ADDRESS}): \d{{1,5}}\.\d{{1,3}} Gb/s available PCIe bandwidth, limited by (?P<speed>\d{{1,3}}(?:\.\d)?) GT/s "
-    rf"(?:PCIe )?x(?P<width>\d{{1,2}}) link at (?P<at>{ADDRESS}) \(capable of \d{{1,5}}\.\d{{1,3}} Gb/s with (?P<full_speed>\d{{1,3}}(?:\.\d)?) GT/s "
+    rf"^(?:\S{{1,40}} )?(?P<device>{ADDRESS}): \d{{1,5}}\.\d{{1,3}} Gb/s available PCIe bandwidth, "
+    rf"limited by (?P<speed>\d{{1,3}}(?:\.\d)?) GT/s (?:PCIe )?x(?P<width>\d{{1,2}}) link at (?P<at>{ADDRESS}) "
+    r"\(capable of \d{1,5}\.\d{1,3} Gb/s with (?P<full_speed>\d{1,3}(?:\.\d)?) GT/s "
     r"(?:PCIe )?x(?P<full_width>\d{1,2}) link\)"
 )
 _BY_HAND = ("button press", "Attention button")
@@ -181,9 +190,12 @@ def _reduced(match: re.Match[str]) -> Iterator[Record]:
             peer=_function(match["at"]),
             severity=Severity.ERROR if width < full_width else Severity.WARNING,
             attributes={
-                "width": str(width), "full_width": str(full_width), "speed_gts": match["speed"], "full_speed_gts": match["full_speed"],
+                "width": str(width),
+                "full_width": str(full_width),
+                "speed_gts": match["speed"],
+                "full_speed_gts": match["full_speed"],
             },
-        )  # fmt: skip
+        )
 
 
 def _firmware_error(section: apei.Section) -> Iterator[tuple[Record, Line]]:
@@ -230,14 +242,22 @@ SAMPLES = (
         "nvidia 0000:65:00.0:    [ 0] RxErr                  (First)",
         (
             _expect(
-                "pcie.corrected", "0000:65:00.0", severity=Severity.INFO,
-                attributes={"root_port": "0000:64:01.0", "layer": "Physical Layer", "agent": "Receiver ID", "bit": "RxErr"},
+                "pcie.corrected",
+                "0000:65:00.0",
+                severity=Severity.INFO,
+                attributes={
+                    "root_port": "0000:64:01.0",
+                    "layer": "Physical Layer",
+                    "agent": "Receiver ID",
+                    "bit": "RxErr",
+                },
             ),
         ),
     ),
     Sample(
         "pcieport 0000:64:01.0: AER: Uncorrected (Non-Fatal) error received: 0000:65:00.0\n"
-        "mlx5_core 0000:65:00.0: PCIe Bus Error: severity=Uncorrected (Non-Fatal), type=Transaction Layer, (Requester ID)\n"
+        "mlx5_core 0000:65:00.0: PCIe Bus Error: severity=Uncorrected (Non-Fatal), type=Transaction "
+        "Layer, (Requester ID)\n"
         "mlx5_core 0000:65:00.0:    [14] CmpltTO                (First)\n"
         "mlx5_core 0000:65:00.0: AER: can't recover (no error_detected callback)\n"
         "pcieport 0000:64:01.0: AER: device recovery failed",
@@ -276,7 +296,8 @@ SAMPLES = (
         (_expect("pcie.degraded", "0000:65:00.0", peer="pcie:?/0000:64:01.0", severity=Severity.ERROR),),
     ),
     Sample(
-        "mlx5_core 0000:65:00.0: 252.048 Gb/s available PCIe bandwidth, limited by 16.0 GT/s PCIe x16 link at 0000:64:01.0 "
+        "mlx5_core 0000:65:00.0: 252.048 Gb/s available PCIe bandwidth, limited by 16.0 GT/s PCIe x16 "
+        "link at 0000:64:01.0 "
         "(capable of 504.112 Gb/s with 32.0 GT/s PCIe x16 link)",
         (_expect("pcie.degraded", "0000:65:00.0", severity=Severity.WARNING),),
     ),
@@ -295,4 +316,4 @@ SAMPLES = (
         + _FIRMWARE.format(n=2, severity="recoverable", address="0000:80:01.0"),
         (_expect("pcie.fatal", "0000:40:03.1"), _expect("pcie.uncorrected", "0000:80:01.0")),
     ),
-)  # fmt: skip
+)

@@ -82,7 +82,7 @@ class Training:
         self._last: dict[str, int] = {}
         self._open: dict[str, tuple[str, Line]] = {}
 
-    def read(self, line: Line) -> Iterable[Record]:
+    def read(self, line: Line) -> Iterable[Record | tuple[Record, Line]]:
         """A `Step` for each line that tells one, and an event for a loss that is no number."""
         body = line.body[:LINE_LIMIT]
         if not any(literal in body for literal in LITERALS):
@@ -90,7 +90,7 @@ class Training:
         start = origin(body)
         stream = line.stream or start.label
         if stream in self._open:
-            yield from self._rest(stream, start, line)
+            yield from self._rest(stream, start)
         if "iteration" in body and "global_step" not in body and _MEGATRON.search(body):  # NeMo words its line alike
             yield from self._iteration(stream, start, line)
             return
@@ -114,12 +114,13 @@ class Training:
         else:
             self._open[stream] = (text, line)
 
-    def _rest(self, stream: str, start: Origin, line: Line) -> Iterator[Record]:
+    def _rest(self, stream: str, start: Origin) -> Iterator[tuple[Record, Line]]:
         """The line after a broken one: its rest, or another line of which it is no part."""
-        text, _ = self._open.pop(stream)
+        text, line = self._open.pop(stream)
         goes_on = "|" in start.rest and not _MEGATRON.search(start.rest)
         whole = f"{text} {start.rest}" if goes_on else text
-        yield from self._told(stream, _iteration(whole.rpartition("|")[0], start.rank))
+        for record in self._told(stream, _iteration(whole.rpartition("|")[0], start.rank)):
+            yield record, line
 
     def _told(self, stream: str, found: Iterable[Record]) -> Iterator[Record]:
         for record in found:

@@ -1,0 +1,12 @@
+"""What all tests share: property tests are judged by their results, not by the load of the machine."""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+FACTOR = int(os.environ.get("FUZZ_FACTOR", "1"))  # `make fuzz` sets 10
+
+settings.register_profile(
+    "sickbay", deadline=None, max_examples=100 * FACTOR, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("sickbay")
