@@ -11,7 +11,7 @@ from sickbay.components import Name
 from sickbay.messages import Evidence, Severity
 from sickbay.vocabulary import Fault, faults
 
-GAP_MS = 7_200_000  # [house] the same fault of the same component after a longer silence is another incident
+GAP_MS = 86_400_000  # [house] the same fault of the same component after a longer silence is another incident
 CONSEQUENCE = ("victim_of", "caused_by")
 
 

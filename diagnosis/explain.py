@@ -54,6 +54,8 @@ def says(evidence: Evidence, lang: str = "en", subject: Name = "") -> str:
         pronoun = say("it", {}, lang)
         facts = {key: pronoun if value == subject else value for key, value in facts.items()}
     line = say(evidence.says, facts, lang)
+    if subject and lang == "zh":
+        line = line.replace(f"{say('it', {}, lang)} ", say("it", {}, lang))
     notes = [say(f"note_{word}", evidence.facts, lang) for word in NOTES if evidence.facts.get(word)]
     return " ".join([line, *notes]) if lang == "en" else "".join([line, *notes])
 
@@ -70,7 +72,11 @@ def what(fault: str, component: Name, lang: str = "en") -> str:
 def summary(incident: Incident, lang: str = "en") -> str:
     """What happened, how sure it is, why, and what would settle it, in one line."""
     reasons = [one for one in incident.evidence if one.component == incident.component] or list(incident.evidence)
-    best = max(reasons, key=lambda one: (one.llr, -(one.onset_from_ms or 0), one.id), default=None)
+    best = max(
+        reasons,
+        key=lambda one: (one.fault == incident.fault, one.llr, -(one.onset_from_ms or 0), one.id),
+        default=None,
+    )
     facts = {
         "what": what(incident.fault, incident.component, lang),
         "percent": str(round(incident.probability * 100)),

@@ -137,7 +137,7 @@ def dependants_of(finding: Finding, case: Case, onset: int | None) -> tuple[Name
         hosts_told = [host for one in claim.evidence for host in one.facts.get("hosts", "").split(", ") if host]
         found.update(name(Kind.HOST, host) for host in hosts_told)
         found.update(part for one in claim.evidence for part in one.facts.get("victims", "").split(", ") if part)
-        if claim.role == "symptom":
+        if claim.role == "symptom" or (claim in finding.symptoms and kind_of(claim.component) is not Kind.PROCESS):
             found.add(claim.component)
     unblamed = {head.component, *(suspect.component for suspect in finding.suspects)}
     return tuple(sorted(part for part in found - unblamed if not _stands_for(part, head)))

@@ -19,9 +19,11 @@ from sickbay.components import Kind, Name, kind_of
 from sickbay.messages import Evidence, Severity, Suspect
 
 MOST_P = 0.98  # [house] nothing is surer before outcomes were labelled
+TOGETHER_MS = 7_200_000  # [house] different signs of one component further apart are different incidents
 SLACK_MS = 2_000  # clock error between well-kept sources, beside the sampling
 CERTAIN_EDGES = frozenset({"same", "part_of_host", "attached_to"})  # enough for undated evidence
 RIVAL_SHARE = 0.3  # [house] of the probability, for the other place that the same signs accuse
+HANGS = frozenset({"collective_stall", "rank_absent"})
 _ROLES = {"primary": 2, "workload": 1, "symptom": 0}
 
 
@@ -51,7 +53,7 @@ def localise(evidence: Iterable[Evidence], case: Case) -> tuple[Finding, ...]:
     together = tuple(evidence)
     claims = claims_of(together, hosts_with_wrong_clock(case))
     against = against_of(together)
-    links = _chosen(claims, _links(claims, case))
+    links = _with_context(claims, _chosen(claims, _links(claims, case)))
     groups: dict[int, list[int]] = defaultdict(list)
     roots = _roots(claims, links, case)
     for index in range(len(claims)):
@@ -122,6 +124,24 @@ def _chosen(claims: tuple[Claim, ...], links: list[Link]) -> dict[int, Link]:
     return chosen
 
 
+def _with_context(claims: tuple[Claim, ...], chosen: dict[int, Link]) -> dict[int, Link]:
+    """Undated transport failures in the log of a job whose hang is explained belong to what explains it.
+
+    Libraries print them without a time. Their order is not used: only that a row admits them, and whose log it is.
+    """
+    found = dict(chosen)
+    for index, claim in enumerate(claims):
+        if claim.fault != "path_broken" or claim.onset is not None or index in found:
+            continue
+        for stall, link in sorted(chosen.items()):
+            cause = _top(chosen, stall)
+            rows = rows_between(claims[cause].fault, claim.fault)
+            if claims[stall].fault in HANGS and claims[stall].paths & claim.paths and rows and cause != index:
+                found[index] = Link(link.worth * RIVAL_SHARE, cause, index, rows[0])
+                break
+    return found
+
+
 def _top(chosen: dict[int, Link], index: int) -> int:
     while index in chosen:
         index = chosen[index].cause
@@ -154,7 +174,7 @@ def _one_stretch(first: Claim, second: Claim) -> bool:
     a, b = first.onset, second.onset
     if a is None or b is None or a.clock != b.clock:
         return True
-    return abs(a.from_ms - b.from_ms) <= 7_200_000
+    return abs(a.from_ms - b.from_ms) <= TOGETHER_MS
 
 
 def _gravity(claim: Claim) -> tuple[int, int, int, float, int, str]:

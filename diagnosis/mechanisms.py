@@ -18,7 +18,7 @@ Edge: TypeAlias = Literal[
     "same",  # the same component
     "part_of_host",  # both are parts of one host, or one is the host itself
     "attached_to",  # the symptom's component hangs below the cause's (one host, where no topology tells)
-    "same_domain",  # one scale-up domain, else one host
+    "same_domain",  # one scale-up domain: a host, a fabric, a rack; else one job is assumed
     "same_group",  # both work for one attempt
     "placed_on",  # one attempt, or one host where no placement tells
     "link_end",  # two ends of a link, or an optic and its port

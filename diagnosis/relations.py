@@ -7,8 +7,10 @@ from diagnosis.case import Case
 from diagnosis.claims import Claim
 from diagnosis.mechanisms import Edge
 from sickbay.components import HOST_SCOPED, JOB_SCOPED, UNKNOWN, Kind, Name, host_of, kind_of, name, parts_of
+from sickbay.messages import Relation
 
 ASSUMED = 0.6  # [house] worth of an edge that nothing contradicts and nothing tells
+DOMAINS = frozenset({Kind.FABRIC, Kind.RACK})
 _BEFORE_MS = 60_000  # a job that has just ended still counts as running there
 
 
@@ -24,8 +26,10 @@ class Relations:
         """How surely `symptom` hangs on `cause` over that edge."""
         if edge == "same":
             return float(cause.component == symptom.component)
-        if edge in ("part_of_host", "same_domain"):
+        if edge == "part_of_host":
             return one_host(cause, symptom)
+        if edge == "same_domain":
+            return self.one_domain(cause, symptom)
         if edge == "attached_to":
             assumed = one_host(cause, symptom) if self._case.topology.components == 0 else 0.0
             return max(self.below(cause, symptom), assumed)
@@ -42,6 +46,17 @@ class Relations:
         if cause.component in (one.peer for one in symptom.evidence):
             return 1.0
         return float(cause.component in self._ancestors(symptom.component, _at(symptom, cause)))
+
+    def one_domain(self, cause: Claim, symptom: Claim) -> float:
+        """Both in one scale-up domain: one host, a fabric or rack in common, or told to be; else one job is assumed."""
+        at = _at(cause, symptom)
+        common = self._ancestors(cause.component, at) & self._ancestors(symptom.component, at)
+        if one_host(cause, symptom) or any(kind_of(part) in DOMAINS for part in common):
+            return 1.0
+        near = self._case.topology.at(at).parents(cause.component, Relation.SAME_GROUP)
+        if symptom.component in near:
+            return 1.0
+        return ASSUMED * bool(self.jobs_of(cause, at) & self.jobs_of(symptom, at))
 
     def one_group(self, cause: Claim, symptom: Claim) -> float:
         """Both work for one attempt. Where no placement is known at all, one is assumed."""

@@ -1,3 +1,3 @@
-"""Sickbay finds the failing part of a training cluster and leaves the healthy ones alone. This package is the kernel."""
+"""The kernel of Sickbay, which finds the failing part of a training cluster and leaves the healthy ones alone."""
 
 __version__ = "0.1.0"

@@ -36,7 +36,7 @@ _DECODED = re.compile(
     r":(?P<level>emerg|alert|crit|err|warn|notice|info|debug) {0,6}: "
 )
 _PRIORITY = re.compile(r"^<(?P<priority>\d{1,3})>(?!1 )")
-_BOOT = re.compile(rf"^\[ {{0,12}}(?P<boot>\d{{1,12}}\.\d{{3,9}})\] ?{_CALLER}")
+_BOOT = re.compile(rf"^\[ {{0,12}}(?P<boot>\d{{1,12}}\.\d{{1,9}})\] ?{_CALLER}")
 _CALLED = re.compile(r"^\[ {0,12}[TC]\d{1,9}\] ?")
 _DMESG_T = re.compile(
     rf"^\[{_WEEKDAY} {_SHORT}(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)(?:\.\d{{1,9}})? "

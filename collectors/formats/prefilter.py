@@ -54,7 +54,7 @@ class Wanted:
                 continue
             while self.following and at < len(text):
                 end = _line_end(text, at)
-                if hit <= end:
+                if hit <= end and hit < len(text):
                     break
                 yield number, text[at:end].decode(), False
                 at, number = end + 1, number + 1

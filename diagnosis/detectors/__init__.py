@@ -22,6 +22,7 @@ CATALOGUE: dict[str, str] = {
     "hosts_lost": "diagnosis.detectors.hosts_lost",
     "pause_sent": "diagnosis.detectors.pause_sent",
     "rank_error": "diagnosis.detectors.rank_error",
+    "same_step": "diagnosis.detectors.same_step",
     "slow_accelerator": "diagnosis.detectors.slow_accelerator",
     "link_errors": "diagnosis.detectors.link_errors",
     "optic_power": "diagnosis.detectors.optic_power",

@@ -32,7 +32,8 @@ NAME, VERSION = "explicit_code", "1"
 ELSEWHERE = frozenset(
     {
         "port.down", "path.retry_exceeded", "path.not_connected", "path.remote_error", "path.receiver_not_ready",
-        "rank.device_error", "rank.collective_error", "port.pause_storm", "host.out_of_memory", "job.out_of_memory", "rank.collective_timeout", "rank.collective_mismatch",
+        "rank.device_error", "rank.collective_error", "rank.collective_timeout", "rank.collective_mismatch",
+        "port.pause_storm", "host.out_of_memory", "job.out_of_memory",
         "job.loss_not_finite", "filesystem.client_evicted", "filesystem.connection_lost", "filesystem.request_slow",
         "filesystem.server_silent", "filesystem.unmounted", "host.task_stuck", "monitor.clock_off",
     }

@@ -8,7 +8,6 @@ import msgspec
 from sickbay import __version__
 from sickbay.answer import Answer, InputRow, as_dict, event_rows, incident_row
 from sickbay.app.demo import Outcome
-from sickbay.app.plots import plots_of
 from sickbay.clock import rfc3339
 from sickbay.messages import Incident
 
@@ -35,6 +34,7 @@ def _current(outcome: Outcome) -> list[Incident]:
 def write(path: Path, outcome: Outcome, lang: str) -> None:
     """Writes the HTML report."""
     from dashboards.report import render
+    from sickbay.app.plots import plots_of
 
     plots = [plot for incident in _current(outcome) for plot in plots_of(incident, outcome.case)]
     page = render(as_dict(answer_of(outcome, lang)), lang=lang, plots=plots, version=__version__)

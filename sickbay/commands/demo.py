@@ -3,6 +3,7 @@
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -11,6 +12,8 @@ from cyclopts import Parameter
 if TYPE_CHECKING:
     from sickbay.app.demo import Outcome
     from sickbay.messages import Incident
+
+REPORT_NEEDS = ("jinja2", "altair", "vl_convert")
 
 
 def demo(
@@ -27,8 +30,8 @@ def demo(
     """
     from sickbay.app.demo import UNTIL_S, run
 
-    if seed < 0:
-        print("sickbay demo: --seed must not be negative", file=sys.stderr)
+    if problem := _problem(seed, report):
+        print(f"sickbay demo: {problem}", file=sys.stderr)
         return 2
     if not json:
         print(f"Seed {seed}: 8 simulated hosts with 8 accelerators each run 4 training jobs for {UNTIL_S} s.")
@@ -48,6 +51,16 @@ def demo(
     else:
         _end(outcome)
     return 0 if outcome.right else 1
+
+
+def _problem(seed: int, report: Path | None) -> str:
+    """What is wrong with the arguments: known before the demo begins, not after it."""
+    if seed < 0:
+        return "--seed must not be negative"
+    if report and not report.absolute().parent.is_dir():
+        return f"--report {report}: there is no folder {report.absolute().parent}"
+    missing = [name for name in REPORT_NEEDS if report and find_spec(name) is None]
+    return f"--report needs {', '.join(missing)}: pip install 'sickbay[report]'" if missing else ""
 
 
 def _say(at_s: int, incident: "Incident") -> None:

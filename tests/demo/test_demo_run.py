@@ -98,4 +98,13 @@ def test_the_command_prints_as_it_goes_and_exits_by_the_truth(
 def test_bad_usage_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "--seed", "-1"]) == 2
     assert main(["demo", "--seeds", "1"]) == 2
-    assert "sickbay" in capsys.readouterr().err
+    assert main(["demo", "--report", "/nowhere/at/all.html"]) == 2
+    assert "there is no folder" in capsys.readouterr().err
+
+
+def test_a_report_without_its_libraries_is_refused_before_the_demo_begins(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr("sickbay.commands.demo.find_spec", lambda name: None if name == "altair" else object())
+    assert main(["demo", "--report", str(tmp_path / "x.html")]) == 2
+    assert "altair" in capsys.readouterr().err

@@ -530,3 +530,26 @@ def test_a_pause_as_long_as_a_checkpoint_is_nothing() -> None:
 
     frame = accelerators(HOSTS, pause, to_s=200)
     assert diagnose(case([], [placement("4471", HOSTS)], [], {"accelerator": frame})) == ()
+
+
+def test_night_3_one_bad_link_in_a_scale_up_domain_leaves_the_reporters_alone() -> None:
+    trays = [f"t{number}" for number in range(18)]
+    rack = [Edge(child=f"host:{tray}", parent="rack:r7", relation=Relation.PART_OF) for tray in trays]
+    guilty = card("t7", 2)
+    others = [card(tray, index) for tray in trays for index in range(4) if card(tray, index) != guilty]
+    events = [event("accelerator.link_fatal", guilty, 0.0, code="Xid 149")]
+    for place, peer in enumerate(others):
+        events.append(event("accelerator.link_nonfatal", peer, 0.05 + place / 200, code="Xid 145"))
+        asks = {"advice": Action.DRAIN_HOST, "attributes": {"asks": "drain_p2p"}}
+        events.append(event("accelerator.recovery_action", peer, 0.1 + place / 200, **asks))
+    at = case(events, [placement("4471", trays, cards=4)], rack)
+    incident = only(at)
+    assert (incident.verdict, incident.component) == (Verdict.COMPONENT, guilty)
+    assert incident.action is Action.RESET_DEVICE
+    told = plan(incident, at)
+    assert {step.target for step in told if step.do in ("drain_host", "reset_device", "run_test")} == {
+        "host:t7",
+        guilty,
+    }
+    assert set(incident.dependants) >= set(others)
+    assert in_order(["collect_evidence", "reset_device", "run_test"], steps(incident, at))

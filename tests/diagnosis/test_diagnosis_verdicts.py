@@ -5,7 +5,7 @@ import pytest
 from diagnosis.engine import diagnose
 from sickbay.messages import ALLOWED_ACTIONS, Action, Blame, Event, Severity, Verdict
 from sickbay.vocabulary import event_kinds, faults
-from tests.diagnosis.kit import HOSTS, card, case, event, placement
+from tests.diagnosis.kit import HOSTS, card, case, event, placement, progress
 
 CARD = card("h17", 3)
 
@@ -179,3 +179,58 @@ def test_every_kind_of_event_gives_a_lawful_incident_or_none(kind: str) -> None:
             assert incident.fault in faults()
             assert sum(suspect.probability for suspect in incident.suspects) <= 1.0
             assert incident.summary
+
+
+def test_a_hardware_error_that_a_rank_was_told_of_names_its_device() -> None:
+    told = event("rank.device_error", "rank:4471/19", 0.0, blame=Blame.HARDWARE, severity=Severity.ERROR, code="ECC")
+    (incident,) = diagnose(case([told], [placement("4471", HOSTS)]))
+    assert (incident.verdict, incident.component) == (Verdict.COMPONENT, card("h17", 3))
+    assert incident.action is Action.RESET_DEVICE
+
+
+def test_the_hosts_own_log_says_it_better_than_the_rank() -> None:
+    told = event("rank.device_error", "rank:4471/19", 3.0, blame=Blame.HARDWARE, path="job.log")
+    lost = event("accelerator.off_bus", CARD, 0.0)
+    (incident,) = diagnose(case([told, lost], [placement("4471", HOSTS)]))
+    assert (incident.component, incident.fault) == (CARD, "accelerator_off_bus")
+
+
+def test_a_program_error_that_a_rank_was_told_of_is_the_job() -> None:
+    told = event("rank.device_error", "rank:4471/19", 0.0, blame=Blame.APPLICATION, code="illegal memory access")
+    assert headline(told)[:2] == (Verdict.JOB, "job:4471")
+
+
+def test_a_failed_collective_alone_is_a_question() -> None:
+    assert headline(event("rank.collective_error", "rank:4471/3"))[::2] == (Verdict.UNKNOWN, Action.WATCH)
+
+
+def test_one_soft_lockup_is_watched_and_many_are_not() -> None:
+    once = event("host.soft_lockup", "host:h17")
+    assert headline(once)[2] is Action.WATCH
+    many = [event("host.soft_lockup", "host:h17", n * 5.0) for n in range(4)]
+    assert headline(*many)[2] is Action.DRAIN_HOST
+
+
+def test_a_crash_of_some_program_on_a_host_is_no_incident() -> None:
+    assert diagnose(case([event("process.crashed", "process:h17/bash[12]")])) == ()
+
+
+def test_carriers_that_come_and_go_while_a_host_starts_are_no_fault() -> None:
+    since_boot = event("port.down", "port:h17/eth2", None, at_boot_s=12.0)
+    dated = [event("host.boot", "host:h18"), event("port.down", "port:h18/eth2", 20.0)]
+    assert diagnose(case([since_boot, *dated])) == ()
+    assert headline(event("port.down", "port:h17/eth2", None, at_boot_s=90_000.0))[2] is Action.CHECK_LINK
+
+
+def test_a_pause_storm_that_a_switch_tells_of_drains_nobody_by_itself() -> None:
+    assert headline(event("port.pause_storm", "port:leaf2/Ethernet8"))[2] is Action.WATCH
+
+
+def test_undated_transport_failures_in_the_log_of_a_hang_join_what_explains_the_hang() -> None:
+    waits = tuple(progress(rank, path="job.log") for rank in (1, 2))
+    broken = event("path.retry_exceeded", "path:10.0.0.15~10.0.0.17", None, path="job.log")
+    lost = event("accelerator.off_bus", CARD, 0.0)
+    (incident,) = diagnose(case([lost, broken], [placement("4471", HOSTS)], progress=waits))
+    assert incident.component == CARD
+    elsewhere = event("path.retry_exceeded", "path:10.0.0.15~10.0.0.17", None, path="other.log")
+    assert len(diagnose(case([lost, elsewhere], [placement("4471", HOSTS)], progress=waits))) == 2

@@ -278,6 +278,7 @@ def mixture(rng: random.Random, pieces: int) -> bytes:
 @pytest.mark.parametrize("seed", range(25))
 def test_the_fast_path_reads_what_the_plain_one_reads(seed: int) -> None:
     raw = mixture(random.Random(seed), 60)
+    raw = raw if seed % 2 else raw.rstrip(b"\n")
     fast, plain = list(log.read([raw], Tally())), list(log.read_plainly([raw], Tally()))
     assert len(fast) > 10
     assert sorted(fast, key=repr) == sorted(plain, key=repr)  # a held record may come out some lines earlier

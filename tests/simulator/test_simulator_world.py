@@ -33,7 +33,7 @@ def _column(seconds: list[Second], host: str, table: str, column: str) -> np.nda
 
 
 def _night(
-    what: str, seed: int = 5, until_s: int = 200, at_s: int = 60, **settings: object
+    what: str, seed: int = 5, until_s: int = 120, at_s: int = 60, **settings: object
 ) -> tuple[Scenario, list[Second]]:
     made = scenario(seed=seed, hosts=4, timeout_s=60)
     made.add(what, at_s, None, dict(settings))
