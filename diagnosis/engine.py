@@ -4,6 +4,7 @@ Live, replay, `diagnose` on files and tests call the same two functions.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace as replace_in_case
 
 from diagnosis.case import Case, Detector
 from diagnosis.detectors import CATALOGUE, load
@@ -11,6 +12,7 @@ from diagnosis.evidence import order_key
 from diagnosis.explain import explained
 from diagnosis.incidents import aged, fold, incidents_of
 from diagnosis.localise import localise
+from sickbay.components import Kind
 from sickbay.messages import Evidence, Incident, replace
 
 FIRST, LATEST = 3, 10  # claims of one detector about one thing that an open incident remembers
@@ -24,10 +26,22 @@ def detectors() -> dict[str, Detector]:
 def evidence_of(case: Case, using: Mapping[str, Detector] | None = None) -> tuple[Evidence, ...]:
     """What all detectors claim, each claim once, in an order that depends on the claims alone."""
     found: dict[str, Evidence] = {}
+    sound = _sound(case)
     for detector in (using or detectors()).values():
-        for claim in detector(case):
+        for claim in detector(sound):
             found.setdefault(claim.id, claim)
     return tuple(sorted(found.values(), key=order_key))
+
+
+def _sound(case: Case) -> Case:
+    """The case without events about things that have no lawful name: one bad record must not stop the rest."""
+    events = tuple(one for one in case.events if _named(one.component) and (not one.peer or _named(one.peer)))
+    return case if len(events) == len(case.events) else replace_in_case(case, events=events)
+
+
+def _named(component: str) -> bool:
+    kind, _, rest = component.partition(":")
+    return bool(rest) and kind in Kind.__members__.values()
 
 
 def diagnose(case: Case, lang: str = "en") -> tuple[Incident, ...]:

@@ -30,7 +30,13 @@ SILENT = frozenset({"process_exit", "monitor_fault", "pause_received", "congesti
 
 def incidents_of(findings: Iterable[Finding], case: Case) -> tuple[Incident, ...]:
     """One incident per cause that is worth one, the earliest first."""
-    return tuple(incident(finding, case) for finding in findings if worth_an_incident(finding))
+    found = [(finding, incident(finding, case)) for finding in findings if worth_an_incident(finding)]
+    return tuple(one for finding, one in found if one.verdict is not Verdict.MAINTENANCE or _hits(finding, one))
+
+
+def _hits(finding: Finding, one: Incident) -> bool:
+    """A shutdown in order that hit no job and explains nothing is somebody's daily work."""
+    return bool(finding.symptoms or one.affected.jobs)
 
 
 def worth_an_incident(finding: Finding) -> bool:

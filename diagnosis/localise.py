@@ -3,7 +3,6 @@
 All claims of all jobs meet here. A primary claim that no row explains is never a symptom, so two faults stay two.
 """
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,17 +11,16 @@ from typing import NamedTuple
 from diagnosis.case import Case
 from diagnosis.claim_index import ClaimIndex
 from diagnosis.claims import Claim, against_of, claims_of
-from diagnosis.evidence import FAIR, strongest
+from diagnosis.evidence import strongest
 from diagnosis.mechanisms import Mechanism, rows_between
 from diagnosis.relations import Relations
+from diagnosis.suspects import RIVAL_SHARE, other_ends, probability_of, share_of, suspects_of
 from sickbay.components import Kind, Name, kind_of
 from sickbay.messages import Evidence, Severity, Suspect
 
-MOST_P = 0.98  # [house] nothing is surer before outcomes were labelled
 TOGETHER_MS = 7_200_000  # [house] different signs of one component further apart are different incidents
 SLACK_MS = 2_000  # clock error between well-kept sources, beside the sampling
 CERTAIN_EDGES = frozenset({"same", "part_of_host", "attached_to"})  # enough for undated evidence
-RIVAL_SHARE = 0.3  # [house] of the probability, for the other place that the same signs accuse
 HANGS = frozenset({"collective_stall", "rank_absent"})
 _ROLES = {"primary": 2, "workload": 1, "symptom": 0}
 
@@ -199,13 +197,13 @@ def _finding(
             head, rival = claims[index], claims[root].component
     causes = [head, *(claims[i] for i in group if claims[i] is not head and _is_cause(claims[i], i, root, head, links))]
     symptoms = tuple(claims[i] for i in group if claims[i] not in causes)
-    probability = _probability(causes, symptoms)
+    probability = probability_of(causes, symptoms)
     share = RIVAL_SHARE
     if rival and rival != head.component:
-        rivals, share = [rival], _share(claims[root], head)
+        rivals, share = [rival], share_of(claims[root], head)
     else:
-        rivals = _other_ends(head, causes, case)
-    suspects = _suspects(head.component, rivals, probability, share)
+        rivals = other_ends(head, case)
+    suspects = suspects_of(head.component, rivals, probability, share)
     opposed = tuple(one for one in against if _opposes(one, head, suspects))
     return Finding(head, tuple(causes), symptoms, opposed, suspects, probability)
 
@@ -219,34 +217,3 @@ def _opposes(one: Evidence, head: Claim, suspects: tuple[Suspect, ...]) -> bool:
 
 def _is_cause(claim: Claim, index: int, root: int, head: Claim, links: dict[int, Link]) -> bool:
     return index == root or (claim.component == head.component and index not in links and claim.role != "symptom")
-
-
-def _probability(causes: list[Claim], symptoms: tuple[Claim, ...]) -> float:
-    """Against "something else" with weight 1; that it explains what it should show adds a little, once."""
-    llr = max(claim.llr for claim in causes)
-    others = [claim.llr for claim in causes[:3] if claim.fault != causes[0].fault and claim.llr > 0]
-    shown = FAIR if symptoms and causes[0].role != "symptom" else 0.0
-    llr += min(math.fsum(others) / 2, FAIR) + shown if len(causes) > 1 else shown
-    return round(min(MOST_P, 1.0 / (1.0 + math.exp(-max(-20.0, min(20.0, llr))))), 3)
-
-
-def _other_ends(head: Claim, causes: list[Claim], case: Case) -> list[Name]:
-    if kind_of(head.component) not in (Kind.PORT, Kind.OPTIC) or head.kind.component not in (Kind.PORT, Kind.OPTIC):
-        return []
-    at = head.onset.from_ms if head.onset and head.onset.clock == "utc" else None
-    port = Kind.PORT + ":" + head.component.partition(":")[2]
-    other = case.topology.at(at).other_end(port)
-    return [other] if other else []
-
-
-def _share(rival: Claim, head: Claim) -> float:
-    """What the rival's prior and evidence leave to it; never more than half, as the headline was named for a reason."""
-    weights = [math.exp(claim.llr) * claim.kind.prior for claim in (rival, head)]
-    return min(0.5, weights[0] / sum(weights))
-
-
-def _suspects(head: Name, rivals: list[Name], probability: float, share: float) -> tuple[Suspect, ...]:
-    share = share if rivals else 0.0
-    first = Suspect(component=head, probability=round(probability * (1 - share), 3))
-    rest = [Suspect(component=name, probability=round(probability * share / len(rivals), 3)) for name in rivals]
-    return (first, *rest)

@@ -141,6 +141,13 @@ def test_looking_twice_changes_nothing(events: list[Event]) -> None:
     assert advance(once, at) == once
 
 
+def test_a_record_about_nothing_that_has_a_name_does_not_stop_the_rest() -> None:
+    bad = [event("accelerator.off_bus", text) for text in ("", "h17", "nonsense:h17/x", ":", "host")]
+    peer = event("filesystem.request_slow", "filesystem:h17/a", peer="what is this")
+    (incident,) = diagnose(case([*bad, peer, event("port.down", "port:h17/eth0")]))
+    assert incident.component == "port:h17/eth0"
+
+
 def test_late_symptoms_join_and_the_id_stays() -> None:
     at = night_1()
     early = replace(

@@ -152,6 +152,13 @@ def test_an_orderly_shutdown_is_maintenance() -> None:
     assert (verdict, component, action) == (Verdict.MAINTENANCE, "host:h17", Action.IGNORE)
 
 
+def test_an_orderly_shutdown_that_hits_nobody_is_no_incident() -> None:
+    down = [event("host.shutdown_orderly", "host:h17")]
+    assert diagnose(case(down)) == ()
+    (hit,) = diagnose(case(down, [placement("4471", HOSTS)]))
+    assert (hit.verdict, hit.affected.jobs) == (Verdict.MAINTENANCE, ("4471",))
+
+
 def test_a_port_closed_by_a_person_is_no_fault() -> None:
     words = [event("port.admin_down", "port:leaf/E1", 0.0), event("port.down", "port:leaf/E1", 0.1)]
     assert diagnose(case(words)) == ()

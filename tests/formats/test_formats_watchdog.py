@@ -9,12 +9,13 @@ from sickbay.messages import Event, Progress, Severity
 
 CAUGHT = (
     "[rank{rank}]:[E712 01:02:03.408271257 ProcessGroupNCCL.cpp:607] [Rank {rank}] Watchdog caught collective "
-    "operation timeout: WorkNCCL(SeqNum={seq}, OpType=ALLREDUCE, NumelIn=4096, NumelOut=4096, Timeout(ms)=600000) ran for 600060 "
-    "milliseconds before timing out."
+    "operation timeout: WorkNCCL(SeqNum={seq}, OpType=ALLREDUCE, NumelIn=4096, NumelOut=4096, "
+    "Timeout(ms)=600000) ran for 600060 milliseconds before timing out."
 )
 STATUS = (
     "[rank{rank}]:[E712 01:02:03.5 ProcessGroupNCCL.cpp:1664] [PG 1 Rank {rank}] Exception (either an error or "
-    "timeout) detected by watchdog at work: {seq}, last enqueued NCCL work: {enqueued}, last completed NCCL work: {completed}"
+    "timeout) detected by watchdog at work: {seq}, last enqueued NCCL work: {enqueued}, "
+    "last completed NCCL work: {completed}"
 )
 
 
