@@ -78,8 +78,14 @@ def incident(finding: Finding, case: Case) -> Incident:
         dependants=dependants,
         affected=affected_of(finding, case, onset),
         onset_ms=onset,
-        detected_ms=min((at for one in evidence if (at := _seen(one)) is not None), default=None),
+        detected_ms=_detected(evidence, onset),
     )
+
+
+def _detected(evidence: Iterable[Evidence], onset: int | None) -> int | None:
+    """When the first sign could be read; never before the onset, which a hang's sign tells a time-out later."""
+    first = min((at for one in evidence if (at := _seen(one)) is not None), default=None)
+    return first if first is None or onset is None else max(first, onset)
 
 
 def verdict_of(finding: Finding, dependants: tuple[Name, ...], case: Case, onset: int | None) -> Verdict:
@@ -187,7 +193,7 @@ def fold(previous: Iterable[Incident], fresh: Iterable[Incident], now_ms: int | 
         same = [old for old in still_open.values() if _ids(old) & _ids(new)]
         free = [old for old in same if old.id not in result and (old.id == new.id or old.id in _ids(new))]
         keeps = min(free, key=lambda old: (old.detected_ms or 2**62, old.id), default=None)
-        incident = new if keeps is None else _continued(keeps, new)
+        incident = replace(new, detected_ms=now_ms or new.detected_ms) if keeps is None else _continued(keeps, new)
         result[incident.id] = incident
         for old in free:
             if old.id != incident.id:
@@ -199,8 +205,7 @@ def fold(previous: Iterable[Incident], fresh: Iterable[Incident], now_ms: int | 
 
 def _continued(old: Incident, new: Incident) -> Incident:
     """The new judgement under the known id; it was detected when it was first."""
-    times = [at for at in (old.detected_ms, new.detected_ms) if at is not None]
-    continued: Incident = replace(new, id=old.id, detected_ms=min(times, default=None))
+    continued: Incident = replace(new, id=old.id, detected_ms=old.detected_ms)
     return continued
 
 
