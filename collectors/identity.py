@@ -7,7 +7,7 @@ address is never invented: a device keeps the name that its source gave where no
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from collectors.formats.reading import Reading
 from collectors.gather import Gathered
@@ -17,17 +17,26 @@ from sickbay.schema import Samples
 
 MAX_CARDS = 4096  # identities of one host that are joined: no host has more
 MAX_STAND_IN = 100  # characters of a path that may stand in for a host
-_BESIDE = r"[^\W_]"  # a letter or digit next to it: part of a longer word, not the host's name
+MAX_PIECE = 255  # characters of one file name: no system has longer ones
+MAX_WORDS = 64  # of one file name: a name of nothing but signs
+MAX_MATES = 16  # rows of one host that claim the same token: more contradict each other anyway
+_ALNUM = re.compile(r"[^\W_]")
+
+
+def told_host(text: str) -> str:
+    """A host as an input tells it, fit for names: one piece, never one of our own stand-ins, "" where it is none."""
+    host = part(text).replace("/", "_")
+    return "" if host in ("", UNKNOWN) else f"_{host[1:]}" if host.startswith("~") else host
 
 
 def hosts_told(inputs: Iterable[Gathered]) -> set[str]:
     """All hosts that some input names by itself."""
-    return {host for found in inputs for reading in found.readings for host in _hosts_of(reading) if host != UNKNOWN}
+    told = {host for found in inputs for reading in found.readings for host in _hosts_of(reading)}
+    return {host for name in told if (host := told_host(name))}
 
 
 def _hosts_of(reading: Reading) -> Iterable[str]:
-    if reading.host:
-        yield part(reading.host)
+    yield reading.host
     record = reading.record
     if isinstance(record, Identity):
         yield record.host
@@ -51,14 +60,18 @@ def _host(component: Name) -> str:
 def host_of_path(path: str, known: set[str]) -> str | None:
     """The known host that a file or folder name names, the innermost first, the longest name first."""
     for piece in reversed(re.split(r"[/!]+", path)):
-        fits = [host for host in known if host in piece and re.search(_delimited(host), piece)]
+        fits = [word for word in _words(piece[-MAX_PIECE:]) if word in known]
         if fits:
             return max(fits, key=lambda host: (len(host), host))
     return None
 
 
-def _delimited(host: str) -> str:
-    return rf"(?<!{_BESIDE}){re.escape(host)}(?!{_BESIDE})"
+def _words(piece: str) -> Iterator[str]:
+    """All parts of a file name that no letter or digit continues: `h1-ib.log` holds `h1`, `h1-ib`, not `h`."""
+    inside = [bool(_ALNUM.match(mark)) for mark in piece]
+    starts = [at for at in range(len(piece)) if at == 0 or not inside[at - 1]]
+    ends = [at for at in range(1, len(piece) + 1) if at == len(piece) or not inside[at]]
+    return (piece[start:end] for start in starts[:MAX_WORDS] for end in ends[-MAX_WORDS:] if start < end)
 
 
 def host_for(found: Gathered, known: set[str], given: str | None) -> str:
@@ -128,17 +141,31 @@ def _tokens(card: Identity) -> list[str]:
 
 def _joined(cards: Iterable[Identity]) -> list[Identity]:
     """The cards of one host, partial rows joined over a name they share; rows that contradict each other stay apart."""
-    whole: list[Identity] = []
-    for card in cards:
-        mates = [one for one in whole if set(_tokens(one)) & set(_tokens(card))]
-        merged: Identity | None = card
-        for mate in mates:
-            merged = merged and _merged(mate, merged)
+    rows: dict[int, Identity] = {}
+    sharing: defaultdict[str, list[int]] = defaultdict(list)  # token -> places of rows, also of rows joined since
+    for place, card in enumerate(cards):
+        places = {at for token in _tokens(card) for at in sharing[token] if at in rows}
+        mates = {at: rows[at] for at in sorted(places)}
+        if card in mates.values():
+            continue
+        merged = _merged_with(mates.values(), card)
         if merged is None:
-            whole.append(card)
-        elif mates != [merged] and len(whole) < MAX_CARDS:
-            whole = [one for one in whole if one not in mates] + [merged]
-    return whole
+            mates, merged = {}, card
+        if merged in mates.values() or len(rows) - len(mates) >= MAX_CARDS:
+            continue
+        for at in mates:
+            del rows[at]
+        rows[place] = merged
+        for token in _tokens(merged):
+            sharing[token] = [*[at for at in sharing[token] if at in rows][: MAX_MATES - 1], place]
+    return list(rows.values())
+
+
+def _merged_with(mates: Iterable[Identity], card: Identity) -> Identity | None:
+    merged: Identity | None = card
+    for mate in mates:
+        merged = merged and _merged(mate, merged)
+    return merged
 
 
 def _merged(old: Identity, new: Identity) -> Identity | None:

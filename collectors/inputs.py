@@ -4,171 +4,195 @@ A thin shell: all I/O of the offline path is here. Nothing is unpacked to disk, 
 never opened, links are followed once, and a part that cannot be read is an input with a reason, never silence.
 """
 
-import bz2
-import gzip
 import io
-import lzma
 import os
 import stat
-import tarfile
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
-from typing import Any, cast
+from typing import NamedTuple
 
-import zstandard
+from collectors.tar import BLOCK, Member, is_header, members
+from collectors.unpack import CHUNK, UNPACK_ERRORS, unpacked
 
-CHUNK = 1 << 20
 MAX_BYTES = 64 << 30  # per input, after decompression: a bomb ends here and is told, a 5 GB log is far below
 MAX_INPUTS = 100_000
+MAX_NESTED = 3  # archives inside archives
+MAX_SHOWN = 4096  # characters of a path that are shown: the longest path a system opens
 HEAD = 64 << 10  # what the sniffer looks at
-
-_MAGIC: tuple[tuple[bytes, str], ...] = (
-    (b"\x1f\x8b", "gzip"),
-    (b"\x28\xb5\x2f\xfd", "zstd"),
-    (b"\xfd7zXZ\x00", "xz"),
-    (b"BZh", "bzip2"),
-)
-READ_ERRORS = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError, zstandard.ZstdError, tarfile.TarError)
+READ_ERRORS = UNPACK_ERRORS
+_NO_FILE = "not a file or folder: special files are not opened"
+# Without waiting: a pipe that takes the place of a file between the look and the opening must not stop everything.
+_OPEN = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One readable part. `path` is how people find it (`logs.tar.gz!/h17/dmesg`), `problem` why it has no chunks."""
+    """One readable part. `path` is how people find it (`logs.tar.gz!/h17/dmesg`), `problem` why it has no chunks.
+
+    A member of an archive can be opened until the next input is asked for: archives are read in one pass.
+    """
 
     path: str
     open: Callable[[], Iterator[bytes]] | None = None
     problem: str = ""
 
 
+@dataclass(slots=True)
+class _Seen:
+    """What was walked already: a thing that is named twice, or linked back to, is read once."""
+
+    folders: set[tuple[int, int]] = field(default_factory=set)
+    files: dict[tuple[int, int], str] = field(default_factory=dict)
+
+    def folder(self, info: os.stat_result) -> bool:
+        """Whether the folder is new."""
+        key = (info.st_dev, info.st_ino)
+        new = key not in self.folders
+        self.folders.add(key)
+        return new
+
+    def file(self, info: os.stat_result, path: str) -> bool:
+        """Whether the file is new. Two names of equal rank (hard links) are two files: their folders may tell hosts."""
+        known = self.files.setdefault((info.st_dev, info.st_ino), path)
+        return known is path or os.path.realpath(known) != os.path.realpath(path)
+
+
 def walk(paths: Iterable[Path]) -> Iterator[Input]:
     """All inputs under `paths`, in a stable order. At most MAX_INPUTS, the rest told as one with a problem."""
-    count = 0
+    count, seen = 0, _Seen()
     for path in paths:
-        for found in _under(path):
+        for found in _under(os.fspath(path), seen):
             count += 1
             if count > MAX_INPUTS:
                 yield Input(shown(path), problem=f"more than {MAX_INPUTS} inputs: the rest was not read")
                 return
-            yield found
+            yield replace(found, path=found.path[-MAX_SHOWN:])
 
 
-def _under(path: Path, seen: set[tuple[int, int]] | None = None) -> Iterator[Input]:
+def _under(top: str, seen: _Seen) -> Iterator[Input]:
+    waiting = [top]
+    while waiting:
+        path = waiting.pop()
+        try:
+            info = os.stat(path)
+            if stat.S_ISDIR(info.st_mode):
+                waiting += _entries(path) if seen.folder(info) else []
+                continue
+        except (OSError, ValueError) as error:
+            yield Input(shown(path), problem=reason(error))
+            continue
+        if not stat.S_ISREG(info.st_mode):
+            yield Input(shown(path), problem=_NO_FILE)
+        elif seen.file(info, path):
+            yield from _file(path)
+
+
+def _entries(folder: str) -> list[str]:
+    """What lies in a folder, the first in the alphabet last."""
+    with os.scandir(folder) as found:
+        return sorted((entry.path for entry in islice(found, MAX_INPUTS + 1)), reverse=True)
+
+
+def _file(path: str) -> Iterator[Input]:
     try:
-        info = path.stat()
-        entries = sorted(os.listdir(path)) if stat.S_ISDIR(info.st_mode) else []
-    except OSError as error:
-        yield Input(shown(path), problem=reason(error))
-        return
-    if stat.S_ISREG(info.st_mode):
-        yield from _file(path)
-    elif not stat.S_ISDIR(info.st_mode):
-        yield Input(shown(path), problem="not a file or folder: special files are not opened")
-    elif (key := (info.st_dev, info.st_ino)) not in (seen := set() if seen is None else seen):
-        seen.add(key)  # a link back to a folder that was walked ends here
-        for entry in entries:
-            yield from _under(path / entry, seen)
-
-
-def _file(path: Path) -> Iterator[Input]:
-    try:
-        with _stream(path) as stream:
-            archive = _is_tar(stream.peek(512))
-            names = _names(stream) if archive else []
+        with _stream(path) as (stream, raw):
+            if is_header(stream.peek(BLOCK)):
+                yield from _archive(_Opened(stream, raw.tell, shown(path)), 1)
+                return
     except READ_ERRORS as error:
         yield Input(shown(path), problem=reason(error))
         return
-    if not archive:
-        yield Input(shown(path), open=lambda: _chunks(path))
-    for index, name in enumerate(names):
-        if name:
-            yield Input(f"{shown(path)}!/{_text(name)}", open=partial(_member, path, index))
+    yield Input(shown(path), open=lambda: _chunks(path))
+
+
+class _Opened(NamedTuple):
+    """An archive while it is read. `read` tells how much of the file round it is read."""
+
+    stream: io.BufferedReader
+    read: Callable[[], int]
+    path: str
+
+
+def _archive(archive: _Opened, depth: int) -> Iterator[Input]:
+    """The members of an archive, and last what stopped the reading of it."""
+    files: set[str] = set()
+    try:
+        for member in members(archive.stream):
+            path = f"{archive.path}!/{member.name}"
+            if member.kind == "file":
+                files.add(member.name[-MAX_SHOWN:])
+                yield from _member(member, archive._replace(path=path), depth)
+            elif problem := _left_out(member, files):
+                yield Input(path, problem=problem)
+    except READ_ERRORS as error:
+        yield Input(archive.path, problem=reason(error))
+
+
+def _left_out(member: Member, files: set[str]) -> str:
+    """Why a member that is no file is not read, "" where nothing is lost by that: what it links to was read."""
+    if member.kind == "folder":
+        return ""
+    if member.kind == "special":
+        return _NO_FILE
+    beside = os.path.normpath(os.path.join(os.path.dirname(member.name), member.target))
+    return "" if {member.target, beside} & files else "a link inside an archive: not followed"
+
+
+def _member(member: Member, place: _Opened, depth: int) -> Iterator[Input]:
+    """A file of an archive; its content is gone once the next is asked for."""
+    try:
+        content = unpacked(io.BufferedReader(member.content, CHUNK), place.read)
+        nested = is_header(content.peek(BLOCK))
+    except READ_ERRORS as error:
+        yield Input(place.path, problem=reason(error))
+        return
+    if nested and depth < MAX_NESTED:
+        yield from _archive(place._replace(stream=content), depth + 1)
+    elif nested:
+        yield Input(place.path, problem=f"archives inside archives, more than {MAX_NESTED} deep: not read")
+    else:
+        current = [content]
+        yield Input(place.path, open=lambda: _content(current))
+        current.clear()
+
+
+def _content(current: list[io.BufferedReader]) -> Iterator[bytes]:
+    if not current:
+        raise ValueError("this member of an archive was passed over")
+    yield from _capped(current[0], MAX_BYTES)
 
 
 @contextmanager
-def _stream(path: Path) -> Iterator[io.BufferedReader]:
-    with path.open("rb", buffering=0) as raw:
-        yield _decompressed(io.BufferedReader(raw, CHUNK))
+def _stream(path: str) -> Iterator[tuple[io.BufferedReader, io.FileIO]]:
+    """What the file holds, unpacked, and the file itself."""
+    with io.FileIO(os.open(path, _OPEN)) as raw:
+        if not stat.S_ISREG(os.fstat(raw.fileno()).st_mode):
+            raise OSError(_NO_FILE)
+        yield unpacked(io.BufferedReader(raw, CHUNK), raw.tell), raw
 
 
-def _decompressed(stream: io.BufferedReader) -> io.BufferedReader:
-    """`stream` through as many decompressors as its magic bytes ask for, at most two (`x.tar.gz` inside an archive)."""
-    for _ in range(2):
-        magic = stream.peek(8)[:8]
-        kind = next((kind for prefix, kind in _MAGIC if magic.startswith(prefix)), "")
-        if not kind:
-            break
-        stream = io.BufferedReader(_decompressor(kind, stream), CHUNK)
-    return stream
+def _chunks(path: str) -> Iterator[bytes]:
+    with _stream(path) as (stream, raw):
+        # What is appended while we read is not of this look: a fast writer must not keep us here.
+        size = os.fstat(raw.fileno()).st_size if stream.raw is raw else 0
+        yield from _capped(stream, size or MAX_BYTES)
 
 
-def _decompressor(kind: str, stream: io.BufferedReader) -> io.RawIOBase:
-    if kind == "zstd":  # 128 MiB: the largest window that `zstd` makes without asking its reader for more
-        wide = zstandard.ZstdDecompressor(max_window_size=1 << 27)
-        return cast(io.RawIOBase, wide.stream_reader(stream, read_across_frames=True))
-    if kind == "gzip":
-        return _Eager(gzip.GzipFile(fileobj=stream))
-    return _Eager(bz2.BZ2File(stream) if kind == "bzip2" else lzma.LZMAFile(stream))
-
-
-class _Eager(io.RawIOBase):
-    """Gives what is decompressed so far: of a file that is cut in the middle, all that came before is read."""
-
-    def __init__(self, stream: gzip.GzipFile | bz2.BZ2File | lzma.LZMAFile) -> None:
-        self._decompressing = stream
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        data = self._decompressing.read1(min(len(buffer), 1 << 16))
-        buffer[: len(data)] = data
-        return len(data)
-
-
-def _is_tar(head: bytes) -> bool:
-    return head[257:262] == b"ustar"
-
-
-def _names(stream: io.BufferedReader) -> list[str]:
-    """The names of the members by position, "" for those that are no files: links and devices are not followed."""
-    with tarfile.open(fileobj=stream, mode="r|") as archive:
-        return [member.name if member.isfile() else "" for member in archive]
-
-
-def _chunks(path: Path) -> Iterator[bytes]:
-    with _stream(path) as stream:
-        yield from _capped(stream)
-
-
-def _member(path: Path, wanted: int) -> Iterator[bytes]:
-    """One member, by a new pass over the archive: archives of logs are few and small."""
-    with _stream(path) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
-        for index, member in enumerate(archive):
-            if index == wanted and (content := archive.extractfile(member)):
-                yield from _capped(_decompressed(cast(io.BufferedReader, content)))
-                return
-
-
-def _capped(stream: io.BufferedReader) -> Iterator[bytes]:
-    left = MAX_BYTES
+def _capped(stream: io.BufferedReader, limit: int) -> Iterator[bytes]:
+    left = min(limit, MAX_BYTES)
     while left > 0 and (chunk := stream.read1(min(CHUNK, left))):
         left -= len(chunk)
         yield chunk
-    if left <= 0 and stream.peek(1):
+    if left <= 0 and limit >= MAX_BYTES and stream.peek(1):
         raise ValueError(f"longer than {MAX_BYTES >> 30} GiB after decompression: the rest was not read")
 
 
-def shown(path: Path) -> str:
+def shown(path: str | Path) -> str:
     """A path as text that every output can carry: bytes that are no UTF-8 are replaced."""
     return os.fsencode(path).decode("utf-8", "replace")
-
-
-def _text(name: str) -> str:
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def reason(error: BaseException) -> str:

@@ -7,6 +7,7 @@ import base64
 import http.client
 import os
 import re
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -26,7 +27,8 @@ from collectors.formats.series_names import Names
 
 MAX_POINTS = 10_000  # of one series and answer; a Prometheus refuses more than 11,000
 MAX_ANSWER = 64 << 20  # bytes
-TIMEOUT_S = 30.0
+TIMEOUT_S = 30.0  # without a byte
+DEADLINE_S = 120.0  # for a whole answer
 DEFAULT_STEP_S = 15.0  # where the interval of scrapes cannot be seen
 TOKEN_VARIABLE = "SICKBAY_PROMETHEUS_TOKEN"
 
@@ -75,7 +77,7 @@ class _Server:
             request.add_unredirected_header("Authorization", self.authorization)
         try:
             with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
-                body: bytes = answer.read(MAX_ANSWER + 1)
+                body = _body(answer)
         except urllib.error.HTTPError as error:
             raise _refused(self.base, error) from None
         except (OSError, http.client.HTTPException, ValueError) as error:
@@ -128,7 +130,10 @@ def _server(url: str) -> _Server:
 
 def _known_names(server: _Server, from_ms: int, to_ms: int) -> list[str]:
     """Series to ask for, in the order in which they teach: who is who, devices, hosts, and last what was up."""
-    body = server.get("label/__name__/values", start=_seconds(from_ms), end=_seconds(to_ms))
+    try:
+        body = server.get("label/__name__/values", start=_seconds(from_ms), end=_seconds(to_ms))
+    except _TooLarge:
+        raise PrometheusError(f"{server.base} has too long a list of names: ask for a shorter range") from None
     names = {name for name in _decoded(server.base, body, _Names).data if is_known(name)}
 
     def order(name: str) -> tuple[int, str]:
@@ -170,6 +175,17 @@ def _slices(
                 continue
             yield name, found
             start += count * step_ms
+
+
+def _body(answer: http.client.HTTPResponse) -> bytes:
+    """All of an answer, at most one byte more than allowed; a server that drips is given up."""
+    until, parts, size = time.monotonic() + DEADLINE_S, list[bytes](), 0
+    while size <= MAX_ANSWER and (part := answer.read1(1 << 20)):
+        parts.append(part)
+        size += len(part)
+        if time.monotonic() > until:
+            raise OSError(f"no whole answer within {DEADLINE_S:.0f} s")
+    return b"".join(parts)
 
 
 def _seconds(ms: int) -> str:

@@ -12,6 +12,7 @@ from diagnosis.evidence import order_key
 from diagnosis.explain import explained
 from diagnosis.incidents import aged, fold, incidents_of
 from diagnosis.localise import localise
+from diagnosis.undated import bounded
 from sickbay.components import Kind
 from sickbay.messages import Evidence, Incident, replace
 
@@ -28,7 +29,7 @@ def evidence_of(case: Case, using: Mapping[str, Detector] | None = None) -> tupl
     found: dict[str, Evidence] = {}
     sound = _sound(case)
     for detector in (using or detectors()).values():
-        for claim in detector(sound):
+        for claim in bounded(detector(sound), sound):
             found.setdefault(claim.id, claim)
     return tuple(sorted(found.values(), key=order_key))
 

@@ -7,6 +7,7 @@ from diagnosis.claims import Claim
 from diagnosis.evidence import strongest, worst
 from diagnosis.localise import Finding
 from diagnosis.relations import jobs_on
+from diagnosis.undated import SHARP_MS
 from sickbay.components import HOST_SCOPED, JOB_SCOPED, UNKNOWN, Kind, Name, host_of, kind_of, name, parts_of
 from sickbay.messages import (
     ALLOWED_ACTIONS,
@@ -77,9 +78,15 @@ def incident(finding: Finding, case: Case) -> Incident:
         against=finding.against,
         dependants=dependants,
         affected=affected_of(finding, case, onset),
-        onset_ms=onset,
+        onset_ms=_told(finding.causes),
         detected_ms=_detected(evidence, onset),
     )
+
+
+def _told(causes: Iterable[Claim]) -> int | None:
+    """The onset to tell people: a bound that is too wide is no time."""
+    sharp = [claim for claim in causes if claim.onset and claim.onset.to_ms - claim.onset.from_ms <= SHARP_MS]
+    return min((at for claim in sharp if (at := _utc(claim)) is not None), default=None)
 
 
 def _detected(evidence: Iterable[Evidence], onset: int | None) -> int | None:

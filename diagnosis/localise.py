@@ -102,8 +102,11 @@ def _admits(row: Mechanism, cause: Claim, symptom: Claim, relations: Relations, 
 
 
 def _may_join(cause: Claim, symptom: Claim) -> bool:
-    """Undated words of one job about one input or one named job may belong together: nothing is ordered by that."""
-    if symptom.role == "primary":
+    """Undated words of one job about one input or one named job may belong together: nothing is ordered by that.
+
+    A primary claim needs a time, but for a broken path: transport errors are a consequence far more often than not.
+    """
+    if symptom.role == "primary" and symptom.fault != "path_broken":
         return False
     return bool(cause.paths & symptom.paths or cause.jobs & symptom.jobs) or not (cause.ordered and symptom.ordered)
 
@@ -162,9 +165,11 @@ def _roots(claims: tuple[Claim, ...], links: dict[int, Link], case: Case) -> dic
 
 
 def _unexplained_group(claim: Claim) -> str:
-    """What claims are joined by: the component; symptoms of one job are one question, whoever shows them."""
+    """What claims are joined by: the component; symptoms or broken paths of one job are one question."""
     if claim.kind.role == "symptom" and kind_of(claim.component) in (Kind.JOB, Kind.RANK):
         return claim.component.partition(":")[2].split("/")[0]
+    if kind_of(claim.component) is Kind.PATH and len(claim.jobs) == 1:
+        return f"paths of {next(iter(claim.jobs))}"
     return claim.component
 
 

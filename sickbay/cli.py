@@ -1,14 +1,14 @@
 """The `sickbay` command. Commands are loaded when called; exit statuses are the same contract for all of them."""
 
-import os
 import sys
 from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError
 
 from sickbay import __version__
+from sickbay.commands.output import UNDELIVERED, USAGE, Undelivered, complain, deliver, prepare
 
-USAGE, INTERNAL, INTERRUPTED = 2, 4, 130
+INTERNAL, INTERRUPTED = 4, 130
 
 COMMANDS: dict[str, tuple[str, str]] = {  # name: (where, one line of help)
     "diagnose": (
@@ -35,27 +35,36 @@ def build() -> App:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status: 2 for bad usage, 4 for an error of our own."""
+    prepare()
     app = build()
     try:
         result = app(arguments, exit_on_error=False, print_error=False)
+        deliver(lambda: None)
     except CycloptsError as error:
-        print(f"sickbay: {error}\nTry: sickbay --help", file=sys.stderr)
+        complain(f"sickbay: {error}", "Try: sickbay --help")
         return USAGE
     except KeyboardInterrupt:
         return INTERRUPTED
+    except Undelivered as error:
+        complain(f"sickbay: {error}")
+        return UNDELIVERED
     except BrokenPipeError:  # the reader of our output went away: not an error, and nobody to tell
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        deliver(_gone)
         return 0
     except Exception as error:
         return _crashed(error)
     return result if isinstance(result, int) else 0
 
 
+def _gone() -> None:
+    raise BrokenPipeError
+
+
 def _crashed(error: Exception) -> int:
     import traceback
 
-    traceback.print_exception(error, file=sys.stderr)
-    print("sickbay: this is an error of sickbay itself; please report it with the lines above", file=sys.stderr)
+    complain(*"".join(traceback.format_exception(error)).splitlines())
+    complain("sickbay: this is an error of sickbay itself; please report it with the lines above")
     return INTERNAL
 
 

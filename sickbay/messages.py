@@ -95,6 +95,8 @@ class Event(Message, frozen=True, kw_only=True, tag="event"):
     at_ms: int | None = None
     until_ms: int | None = None  # of the last one folded in, else None
     at_boot_s: float | None = None  # seconds since the kernel started, where the source tells
+    not_before_ms: int | None = None  # of an undated line: the dated lines around it in the same input
+    not_after_ms: int | None = None
     seen_ms: int | None = None  # when the agent saw it
     count: Annotated[int, Meta(ge=1)] = 1
     code: Text = ""

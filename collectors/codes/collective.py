@@ -29,9 +29,25 @@ COMPLETIONS = {  # rdma-core verbs.h, enum ibv_wc_status; readings of the public
     20: Completion("RESP_TIMEOUT_ERR", "path.remote_error"),
     21: Completion("GENERAL_ERR", "path.remote_error"),
 }
+MISUSES = (  # warnings of the library that the program or its settings cause; NCCL src/init.cc, misc/socket.cc, shmutils.cc
+    "Duplicate GPU detected",
+    "no socket interface found",
+    "No IP interface found",
+    "wrong type ",
+    "Mismatched NCCL version",
+    "Incompatible NCCL versions",
+    "invalid device ordinal",
+    "No space left on device",
+    "Invalid config",
+    "Address already in use",
+)
 DEVICE_ERRORS = (  # the runtime's own sentence -> whose fault it usually is; in the order they are looked for
     ("uncorrectable ECC error", Blame.HARDWARE, Severity.ERROR),
     ("uncorrectable NVLink error", Blame.HARDWARE, Severity.ERROR),
+    ("Invalid access of peer GPU memory over nvlink or a hardware error", Blame.EITHER, Severity.WARNING),
+    ("no kernel image is available", Blame.APPLICATION, Severity.WARNING),
+    ("invalid device ordinal", Blame.APPLICATION, Severity.WARNING),
+    ("driver version is insufficient", Blame.APPLICATION, Severity.WARNING),
     ("hardware stack error", Blame.APPLICATION, Severity.WARNING),
     ("illegal memory access", Blame.APPLICATION, Severity.WARNING),
     ("illegal instruction", Blame.APPLICATION, Severity.WARNING),

@@ -1,8 +1,10 @@
 """NVIDIA codes: Xid (cards) and SXid (switches of the scale-up fabric), with what generation and driver change.
 
-`nvidia_xid.csv` and `nvidia_sxid.csv` are the tables, `nvidia_exceptions.toml` the exceptions. Any integer is answered.
+`nvidia_xid.csv` and `nvidia_sxid.csv` are the tables, `nvidia_exceptions.toml` the exceptions, `nvidia_phrases.toml`
+what the driver says without a code. Any integer is answered.
 """
 
+import re
 from functools import cache
 from typing import Literal
 
@@ -34,6 +36,30 @@ class Deviation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.driver_from and driver < self.driver_from:
             return False
         return not self.driver_before or 0 < driver < self.driver_before
+
+
+class Phrase(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A sentence of the driver that is one event by itself."""
+
+    pattern: str
+    kind: str  # a row of kinds.toml
+    code: str
+    sample: str
+
+    def found(self, text: str) -> re.Match[str] | None:
+        """Whether the text begins with it; the group `gpu`, where there is one, is the driver's number of the card."""
+        return _compiled(self.pattern).match(text)
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
+
+
+@cache
+def phrases() -> tuple[Phrase, ...]:
+    """All sentences of the table, in the order in which they are tried."""
+    return tuple(msgspec.convert(row, Phrase) for row in toml("nvidia_phrases.toml")["phrase"])
 
 
 @cache

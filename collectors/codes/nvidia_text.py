@@ -62,6 +62,20 @@ def told(row: Code, text: str) -> Told:
     return rule(row, text) if rule else Told(row, {})
 
 
+def without_text(row: Code) -> Code:
+    """The row of a code that is only told of: where the text decides how grave it is, nothing strong is advised."""
+    if row.code not in _GRAVITY_IN_TEXT:
+        return row
+    return replace(
+        row,
+        kind="accelerator.link_nonfatal",
+        severity=Severity.WARNING,
+        blame=Blame.EITHER,
+        advice=Action.WATCH,
+        when="",
+    )
+
+
 def worded(row: Code, word: str) -> Code:
     """An SXid's row by the word in the line: it differs between switch generations and port settings."""
     kind = row.kind if row.kind in ("fabric.thermal", "fabric.recovered") else ""
@@ -232,6 +246,7 @@ def _recovery_number(number: str | None, words: str | None) -> int:
     return known if known is not None else int(number, 16) if number else -1
 
 
+_GRAVITY_IN_TEXT = frozenset(range(144, 151))
 _RULES: dict[int, Callable[[Code, str], Told]] = {
     13: _exception, 31: _page_fault, 108: _page_fault, 94: _contained, 95: _contained, 119: _rpc, 175: _rpc,
     74: _old_link, 136: _old_link, 137: _link_number, 155: _link_number, 154: _recovery,

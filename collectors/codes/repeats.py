@@ -21,6 +21,8 @@ REPEATABLE = frozenset(
     }
 )  # fmt: skip
 
+SOFTWARE_ONLY = frozenset({"Xid 43"})  # the driver itself ended the program: the device is well however often
+
 Events = list[Event]
 
 
@@ -29,7 +31,12 @@ def repeats(events: Events) -> Events:
     groups: defaultdict[tuple[str, str, str, str], list[int]] = defaultdict(list)
     devices: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     for place, event in enumerate(events):
-        if event.kind in REPEATABLE and not event.component.endswith(f"/{UNKNOWN}") and (owner := _owner(event)):
+        if (
+            event.kind in REPEATABLE
+            and event.code not in SOFTWARE_ONLY
+            and not event.component.endswith(f"/{UNKNOWN}")
+            and (owner := _owner(event))
+        ):
             devices[event.code, owner].add(event.component)
             if (unit := _unit(event)) is not None:
                 groups[event.component, event.code, unit, moment(event).clock].append(place)

@@ -37,6 +37,7 @@ def unknown(code: int) -> Code:
         code=code,
         kind="accelerator.unknown_code",
         severity=Severity.WARNING,
+        advice=Action.WATCH,
         verified=False,
         meaning="not in the table",
     )

@@ -9,11 +9,16 @@ DOCUMENTS: dict[str, str] = {
     "elastic_error": "collectors.formats.elastic_error",
     "flight_recorder": "collectors.formats.flight_recorder",
     "ibnetdiscover": "collectors.formats.ibnetdiscover",
+    "kubernetes_describe": "collectors.formats.kubernetes_describe",
+    "link_text": "collectors.formats.link_text",
+    "optic_text": "collectors.formats.optic_text",
+    "port_counters": "collectors.formats.port_counters",
     "prometheus_range": "collectors.formats.prometheus_range",
     "prometheus_text": "collectors.formats.prometheus_text",
     "slurm_show": "collectors.formats.slurm_show",
     "slurm_table": "collectors.formats.slurm_table",
     "slurm_topology": "collectors.formats.slurm_topology",
+    "switch_tables": "collectors.formats.switch_tables",
     "sysfs_listing": "collectors.formats.sysfs_listing",
 }
 LOG = "collectors.formats.log"

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 
 from collectors.formats import stamps
+from collectors.formats.envelope_margins import RING_STAMP, behind_margin, foreign_date
 from collectors.formats.json_lines import LEVELS, json_record
 from collectors.formats.reading import Line
 from sickbay.clock import NO_STAMP, Clock
@@ -31,10 +32,12 @@ _AMERICAN = re.compile(
     rf"^(?P<month>\d\d)/(?P<day>\d\d)/(?P<year>\d{{4}}) {stamps.CLOCK} - (?=(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) - )"
 )
 _NUMBERED = re.compile(r"^\[\d{1,9}\] (?=\[)")
-_DECODED = re.compile(
-    r"^(?P<facility>kern|user|mail|daemon|auth|syslog|lpr|news|uucp|cron|authpriv|ftp|local[0-7]) {0,6}"
-    r":(?P<level>emerg|alert|crit|err|warn|notice|info|debug) {0,6}: "
-)
+_FACILITY = r"(?P<facility>kern|user|mail|daemon|auth|syslog|lpr|news|uucp|cron|authpriv|ftp|local[0-7])"
+_GRADE = r"(?P<level>emerg|alert|crit|err|warn|warning|notice|info|debug)"
+_DECODED = re.compile(rf"^{_FACILITY} {{0,6}}:{_GRADE} {{0,6}}: ")
+_GRADED = re.compile(rf"^{_FACILITY}\.{_GRADE} (?=\S+: )")  # busybox: kern.err kernel: ...
+_TALOS = re.compile(rf"^(?:{_HOST}: )?{_FACILITY}: {{1,8}}{_GRADE}: \[{stamps.ISO}\]: ")
+_UNNAMED = re.compile(r"^(?: |\S{1,80} )(?=kernel: )")  # the host was blotted out
 _PRIORITY = re.compile(r"^<(?P<priority>\d{1,3})>(?!1 )")
 _BOOT = re.compile(rf"^\[ {{0,12}}(?P<boot>\d{{1,12}}\.\d{{1,9}})\] ?{_CALLER}")
 _CALLED = re.compile(r"^\[ {0,12}[TC]\d{1,9}\] ?")
@@ -44,10 +47,10 @@ _DMESG_T = re.compile(
 )
 _KMSG = re.compile(r"^(?P<priority>\d{1,4}),\d{1,20},(?P<us>\d{1,18}),[^;,]{1,4}(?:,[^;]{0,200})?;")
 # A separator behind the date: a table, not a log.
-_ISO = re.compile(rf"^\[?{stamps.ISO}(?P<end>\]?)(?::(?= ))?(?![\w:,;|.])[ \t]?")
+_ISO = re.compile(rf"^\[?{stamps.ISO}(?: UTC(?= ))?(?P<end>\]?)(?::(?= ))?(?![\w:,;|.])[ \t]?")
 _JOURNAL_FULL = re.compile(rf"^{_WEEKDAY} {stamps.DATE} {stamps.CLOCK} (?P<zone_name>[A-Z]{{2,5}}|[+-]\d\d(?:\d\d)?) ")
 _BSD = re.compile(
-    rf"^\[?(?:(?P<year_first>\d{{4}}) )?{_SHORT}(?:(?P<year>\d{{4}}) )?{stamps.CLOCK}"
+    rf"^\[?(?:{_WEEKDAY} )?(?:(?P<year_first>\d{{4}}) )?{_SHORT}(?:(?P<year>\d{{4}}) )?{stamps.CLOCK}"
     rf"(?: (?P<year_last>\d{{4}}))?(?P<end>\]?)(?![\w:]) ?"
 )
 _UNIX = re.compile(r"^(?P<seconds>1\d{9}\.\d{3,9}) (?=\S+ \S+: )")
@@ -67,9 +70,7 @@ _LOCAL_RANK = re.compile(r"^\[default(?P<stream>\d{1,6})\]:")
 _POD = re.compile(r"^\[pod/(?P<stream>[^\s\]]{1,300})\] ")
 _INDENTED = re.compile(rf"^ {{1,8}}\[{stamps.ISO}\](?![\w:]) ?")
 _TASK = re.compile(r"^ {0,6}(?P<stream>\d{1,6}): (?=\S)")
-_STAMP_AHEAD = (
-    r"(?=\[ {0,12}\d{1,12}\.\d{6}\]|\[?\d{4}-\d\d-\d\d[T ]\d\d:|\[?(?:[A-Z][a-z]{2} ){1,2} ?\d{1,2} \d\d:\d\d:)"
-)
+_STAMP_AHEAD = rf"(?={RING_STAMP}|\[?\d{{4}}-\d\d-\d\d[T ]\d\d:|\[?(?:[A-Z][a-z]{{2}} ){{1,2}} ?\d{{1,2}} \d\d:\d\d:)"
 _FANNED_OUT = re.compile(rf"^{_HOST}: {_STAMP_AHEAD}")  # pdsh, clush
 _FOUND_IN = re.compile(rf"^[\w./@+-]{{1,200}}:(?:\d{{1,9}}:)?{_STAMP_AHEAD}")  # grep over several files
 # Words that stand where a host would in lines of programs.
@@ -106,6 +107,12 @@ def _dmesg_t(match: re.Match[str], rest: str, _: Line) -> Line:
 
 def _decoded(match: re.Match[str], rest: str, _: Line) -> Line:
     return Line(rest, origin="kernel" if match["facility"] == "kern" else match["facility"], level=match["level"])
+
+
+def _talos(match: re.Match[str], rest: str, _: Line) -> Line:
+    """talosctl dmesg."""
+    origin = "kernel" if match["facility"] == "kern" else match["facility"]
+    return Line(rest, stamp=stamps.of_match(match), host=match["host"] or "", origin=origin, level=match["level"])
 
 
 def _priority(match: re.Match[str], rest: str, _: Line) -> Line | None:
@@ -223,14 +230,16 @@ _BY_FIRST: tuple[tuple[str, tuple[tuple[re.Pattern[str], Layer], ...]], ...] = (
     ("km", ((_KERNEL, _kernel), (_DECODED, _decoded), (_REPEATED, _repeated))),
     ("uladsncf", ((_DECODED, _decoded),)),
     ("s", ((_SERVICE, _service),)),
-    ("MTWFS", ((_JOURNAL_FULL, _journal_full),)),
+    ("MTWFS", ((_JOURNAL_FULL, _journal_full), (_BSD, _bsd))),
     ("JFMASOND", ((_BSD, _bsd),)),
 )  # fmt: skip
 _GRAMMARS: dict[str, tuple[tuple[re.Pattern[str], Layer], ...]] = {}
 for _firsts, _rows in _BY_FIRST:
     for _first in _firsts:
         _GRAMMARS[_first] = _GRAMMARS.get(_first, ()) + _rows
-_ANYWHERE: tuple[tuple[re.Pattern[str], Layer], ...] = ((_FANNED_OUT, _fanned_out), (_FOUND_IN, _bare))
+_ANYWHERE: tuple[tuple[re.Pattern[str], Layer], ...] = (
+    (_FANNED_OUT, _fanned_out), (_FOUND_IN, _bare), (_TALOS, _talos),
+)  # fmt: skip
 
 
 def outermost(line: Line) -> Line | None:
@@ -249,13 +258,26 @@ def outermost(line: Line) -> Line | None:
         for pattern, grammar in _ANYWHERE:
             if (match := pattern.match(body)) and (layer := grammar(match, body[match.end() :], line)):
                 return layer
-    return None
+    return _unknown_front(line) if line.origin in ("", RING, "kernel") and line.stamp == NO_STAMP else None
+
+
+def _unknown_front(line: Line) -> Line | None:
+    """What an unknown tool, a paste or a date in another language stands in front of; nothing is dated by it."""
+    if layer := behind_margin(line, outermost):
+        return layer
+    rest = foreign_date(line.body)
+    told = _spoken(Line(rest), strict=True) if rest else None
+    return told if told and told.origin else None
 
 
 def _spoken(layer: Line, *, strict: bool) -> Line:
     """The layer with host and program taken off as well, where they stand behind its stamp."""
+    if match := _GRADED.match(layer.body):
+        return layer._replace(body=layer.body[match.end() :], level=match["level"])
     if match := _MNEMONIC.match(layer.body):
         return layer._replace(body=layer.body[match.end() :], host=match["host"])
+    if (match := _UNNAMED.match(layer.body)) and not _SPEAKER.match(layer.body):
+        return layer._replace(body=layer.body[match.end() :])
     match = _SPEAKER.match(layer.body)
     if match is None or match["host"].lower() in _NOT_HOSTS or match["tag"].lower() in _NOT_HOSTS:
         return layer

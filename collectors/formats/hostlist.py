@@ -54,14 +54,14 @@ def names(text: str, tally: Tally) -> tuple[str, ...]:
 
 def compress(hosts: Iterable[str]) -> str:
     """A host list of these names, each once, grouped by what stands around their last number."""
-    groups: dict[tuple[str, str], list[str]] = {}
+    groups: dict[tuple[str, str, bool], list[str]] = {}  # a name without a number is a group of its own
     for host in dict.fromkeys(hosts):
         match = _TRAILING.search(host)
         if match:
-            groups.setdefault((host[: match.start()], match[2]), []).append(match[1])
+            groups.setdefault((host[: match.start()], match[2], True), []).append(match[1])
         else:
-            groups.setdefault((host, ""), [])
-    return ",".join(_grouped(prefix, suffix, numbers) for (prefix, suffix), numbers in groups.items())
+            groups.setdefault((host, "", False), [])
+    return ",".join(_grouped(prefix, suffix, numbers) for (prefix, suffix, _), numbers in groups.items())
 
 
 def _items(text: str) -> Iterator[list[list[_Span]]]:

@@ -220,6 +220,15 @@ def _switch(description: str) -> str:
     return "" if _DEFAULT.search(description) else description.replace("/", "_")
 
 
+def described_port(description: str, guid: str, port: str) -> Name:
+    """The port of a node that a tool tells by description and GUID: a switch's, or that of a host's adapter."""
+    text = " ".join(description.split())
+    match = _HOST.match(text)
+    if match and match[2] and not _DEFAULT.search(text):
+        return name(Kind.PORT, match[1].replace("/", "_"), match[2], port)
+    return name(Kind.PORT, *(_switch(text) or guid).split("/"), port)
+
+
 def _port_name(fabric: _Fabric, end: _End, switches: dict[str, Name]) -> Name | None:
     if end.node in switches:
         return name(Kind.PORT, *switches[end.node].partition(":")[2].split("/"), str(end.port))

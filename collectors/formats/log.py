@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol, cast
 from msgspec.structs import replace
 
 from collectors.formats.bodies import CATALOGUE, Sample
+from collectors.formats.envelope_margins import common_margin
 from collectors.formats.envelopes import Envelopes, known
 from collectors.formats.prefilter import ENCODED, MAX_FOLLOWING, Find, Wanted, finder
 from collectors.formats.reading import Body, Line, Reading, Record, Tally
@@ -19,6 +20,7 @@ from collectors.formats.text import blocks, lines
 from sickbay.messages import MAX_MESSAGE, Event, Progress, Step
 
 _HEAD_LINES = 300
+_HEAD_BYTES = 1 << 16
 _WORDS_ONLY = 0.6  # of a line without an envelope: its words may stand in a table as well
 _LOG_NAMES = (".log", ".out", ".err", ".txt", ".jsonl", "messages", "syslog", "dmesg", "kmsg", "journal", "stderr")
 
@@ -71,6 +73,7 @@ def _read_with(find: Find, chunks: Iterable[bytes], tally: Tally, chosen: bool =
     reader = _Reader(tally, chosen)
     wanted = Wanted(find)
     for block in blocks(chunks, tally):
+        reader.begin(block.text)
         for number, text, hit in wanted.lines(block):
             yield from reader.hit(text, number) if hit else reader.offered(text, number)
             wanted.following = reader.expects_more
@@ -105,9 +108,17 @@ class _Reader:
         self._followed = 0
         self._last = self._all  # the grammars of the last hit: what is indented below it is theirs
         self.expects_more = False
+        self._margin: str | None = None
+
+    def begin(self, text: bytes) -> None:
+        """Learn the input's margin from its first block: whole lines that all begin with the same blanks."""
+        if self._margin is None:
+            indented = text[:1] in b" \t>\n" or text.startswith("│".encode())
+            self._margin = common_margin(text[:_HEAD_BYTES].decode("utf-8", "replace").split("\n")) if indented else ""
 
     def hit(self, text: str, number: int) -> Iterator[Reading]:
         """The readings of a line that holds a literal."""
+        text = text.removeprefix(self._margin or "")
         self._followed = 0
         self.expects_more = True
         if text.startswith("{") and not known(text) and _cut_short(text):
@@ -118,6 +129,7 @@ class _Reader:
 
     def offered(self, text: str, number: int) -> Iterator[Reading]:
         """The readings of a line behind one that was read: only if it is indented, or ends a line begun before."""
+        text = text.removeprefix(self._margin or "")
         self._followed += 1
         waiting = self._envelopes.open
         found = list(self._envelopes.lines(text, number))

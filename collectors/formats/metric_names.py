@@ -14,10 +14,22 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from sickbay.messages import Action
+
 # Read for what they tell, never stored: whether a scrape succeeded, and which names belong together.
 UP = "up"
 HOST_INFO = "node_uname_info"
 NIC_INFO = "node_ethtool_info"
+
+
+class Told(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What one value of a series says by itself: the event's kind, code and advice. `stands`: the device says it of
+    now, else it may be as old as the exporter."""
+
+    kind: str
+    code: str = ""
+    advice: Action | None = None
+    stands: bool = False
 
 
 class Metric(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -33,7 +45,14 @@ class Metric(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     sum_over: tuple[str, ...] = ()
     code: str = ""
     code_label: str = ""
+    codes: Literal["", "xid"] = ""
+    told: dict[str, Told] = {}
     also: tuple[str, ...] = ()
+
+    @property
+    def speaks(self) -> bool:
+        """Whether values of it may be events."""
+        return bool(self.code or self.told)
 
 
 class Source(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

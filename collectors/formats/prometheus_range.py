@@ -1,15 +1,18 @@
-"""Saved answers of a Prometheus: `query_range` and `query` as JSON, whole, only their data part, or cut."""
+"""Saved answers of a Prometheus: `query_range` and `query` as JSON, whole, only their data part, or cut;
+exports of VictoriaMetrics."""
 
 import json
 import re
 from collections.abc import Iterable, Iterator
 from itertools import islice, pairwise
 from pathlib import PurePosixPath
+from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
 
 from collectors.formats.metric_names import is_known
+from collectors.formats.pasted import behind_chatter
 from collectors.formats.reading import Reading, Tally
 from collectors.formats.series_matrix import Series, readings
 
@@ -45,7 +48,7 @@ _series = msgspec.json.Decoder(list[_Series])
 
 def confidence(head: bytes, name: str) -> float:
     """How sure it is that this is an answer: its envelope, or the shape of its series."""
-    start = head[:4096].lstrip(b"\xef\xbb\xbf \t\r\n")
+    start = behind_chatter(head[:4096].lstrip(b"\xef\xbb\xbf \t\r\n").decode("utf-8", "replace")).encode()
     if not start.startswith((b"{", b"[")):
         return 0.0
     if b'"resultType"' in start or (b'"status"' in start and b'"errorType"' in start):
@@ -59,6 +62,8 @@ def read(chunks: Iterable[bytes], tally: Tally, name: str = "") -> Iterator[Read
     A series without `__name__` (the saver took it off) is the metric that the file `name` is called after.
     """
     data = _bounded(chunks, tally).removeprefix(b"\xef\xbb\xbf")
+    if data.lstrip()[:1] not in (b"{", b"["):
+        data = data[max(0, data.find(b"{")) :]  # a prompt, or what curl said before
     yield from readings(list(_found(data, tally)), tally, named_after(name))
 
 
@@ -136,7 +141,7 @@ def _piece(text: str, tally: Tally) -> Series | None:
     decoder = json.JSONDecoder()
     try:
         told, _ = decoder.raw_decode(text)
-        metric, points = told["metric"], told.get("values") or [told["value"]]
+        metric, points = told["metric"], _points_of(told)
         damaged = False
     except (ValueError, RecursionError, KeyError, AttributeError, TypeError):
         tally.unparsed += 1
@@ -150,6 +155,13 @@ def _piece(text: str, tally: Tally) -> Series | None:
         tally.unparsed += not damaged
         return None
     return Series(metric, msgspec.json.encode(points)) if points else None
+
+
+def _points_of(told: dict[str, Any]) -> list[Any]:
+    """Points of a series: pairs, or two lists as VictoriaMetrics exports them, with times in milliseconds."""
+    if isinstance(times := told.get("timestamps"), list):
+        return [[at / 1000, str(value)] for at, value in zip(times, told["values"], strict=False)]
+    return told.get("values") or [told["value"]]
 
 
 def _is_number(text: str) -> bool:

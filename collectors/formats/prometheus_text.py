@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from collectors.formats.metric_names import UP, is_known, targets
+from collectors.formats.pasted import CHATTER
 from collectors.formats.reading import Reading, Tally
 from collectors.formats.series_events import CodeEvents
 from collectors.formats.series_names import Names, fits, is_slice
@@ -42,7 +43,7 @@ _SAMPLE = re.compile(
 def confidence(head: bytes, name: str) -> float:
     """How sure it is that this is an exposition: typed families, or known series names in its syntax."""
     lines = [line.strip() for line in head.decode("utf-8", "replace").split("\n")[:400] if line.strip()]
-    lines = [line for line in lines if len(line) <= 4096]
+    lines = [line for line in lines if len(line) <= 4096 and not CHATTER.match(line)]
     typed = sum(1 for line in lines if _TYPE.match(line))
     told = [line for line in lines if line[0] != "#" and not _SEPARATOR.match(line) and not _POINT.match(line)]
     samples = [match for line in told if (match := _SAMPLE.match(line)) and (match.group(1) or match.group(2))]
@@ -100,7 +101,7 @@ class _Scrapes:
                 return
             labels = self._label_text(line, start) if name or line[0] == "{" else None
             if labels is None:
-                self.tally.unparsed += 1
+                self.tally.unparsed += not CHATTER.match(line)
                 return
             text, start = labels, start + len(labels)
             name = name or self.labels[text].get("__name__", "")
@@ -164,7 +165,7 @@ class _Scrapes:
             return
         if target.metric.to:
             self.rows.add(target, labels, component, at_ms, value)
-        if target.metric.code and (event := self.codes.event(target, labels, component, value, at_ms or None, line)):
+        if target.metric.speaks and (event := self.codes.event(target, labels, component, value, at_ms or None, line)):
             yield Reading(event, number, Stamp(Clock.ABSOLUTE, at_ms) if at_ms else NO_STAMP)
 
     def _up(self, labels: dict[str, str], value: float, at_ms: int) -> None:

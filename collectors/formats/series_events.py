@@ -1,18 +1,25 @@
-"""Vendor codes that exporters show as numbers: events for cross-checking, never more.
+"""What exporters say of faults: vendor codes shown as numbers, flags and words of health.
 
 A last-value gauge keeps its code for ever, and a window count repeats itself; the time of the fault stands in neither.
-Both are told once, as information: what acts on a code reads it from the log that printed it.
+So a code of the hardware is worth watching, never more: what acts on a code reads it from the log that printed it.
 """
 
 import math
 from dataclasses import dataclass, field
 
-from collectors.formats.metric_names import Target
+from msgspec.structs import replace
+
+from collectors.codes import nvidia
+from collectors.formats.metric_names import Metric, Target, Told
 from sickbay.components import Name
-from sickbay.messages import MAX_MESSAGE, Event, Severity
+from sickbay.messages import MAX_MESSAGE, Blame, Event, Severity
+from sickbay.vocabulary import event_kinds
 
 MAX_REMEMBERED = 100_000  # (component, code) pairs of one input
 MOST = 2**32  # of a code or a count: larger numbers are blanks or damage
+_REPORTED = Told(kind="accelerator.code_reported")
+_OF_HARDWARE = Told(kind="accelerator.fault_reported")
+_GRAVE = (Severity.ERROR, Severity.FATAL)
 
 
 @dataclass(slots=True)
@@ -24,31 +31,56 @@ class CodeEvents:
     def event(
         self, target: Target, labels: dict[str, str], component: Name, value: float, at_ms: int | None, text: str = ""
     ) -> Event | None:
-        """The event of this value, None where it says no code or nothing new."""
+        """The event of this value, None where it says nothing, or nothing new."""
         metric = target.metric
-        if not metric.code or not 0 <= value < MOST:
+        if not (metric.code or metric.told) or not abs(value) < MOST:
             return None
-        told = labels.get(metric.code_label, "")[:32] if metric.code_label else value if value.is_integer() else ""
-        code = metric.code % (int(told) if isinstance(told, float) else told) if told or told == 0 else ""
-        key = (component, target.name, told if isinstance(told, str) else "")
-        first = key not in self.shown
-        before = self.shown.get(key, math.nan if metric.code_label else 0.0)
-        if len(self.shown) < MAX_REMEMBERED or key in self.shown:
-            self.shown[key] = value
-        # A count that falls has only lost what left its window; a code that went away is no news.
-        unchanged = value <= before if metric.code_label else value == before
-        if unchanged or not code or value == 0:
+        label = labels.get(metric.code_label, "")[:32] if metric.code_label else ""
+        if metric.code_label and not label:
             return None
+        first, unchanged = self._news(target, component, label, value)
+        told = _told(metric, label, value)
+        if told is None or unchanged:
+            return None
+        row = event_kinds()[told.kind]
         return Event(
             component=component,
-            kind="accelerator.code_reported",
+            kind=told.kind,
             at_ms=at_ms,
             count=max(1, int(value)) if metric.code_label else 1,
-            code=code,
-            severity=Severity.INFO,
-            attributes=_attributes(target, labels, first),
+            code=told.code,
+            severity=row.severity,
+            blame=row.blame,
+            advice=told.advice,
+            attributes=_attributes(target, labels, first) if not told.stands else {"series": target.name},
             message=text[:MAX_MESSAGE],
         )
+
+    def _news(self, target: Target, component: Name, label: str, value: float) -> tuple[bool, bool]:
+        """Whether this series is new, and whether its value says nothing new."""
+        key = (component, target.name, label)
+        first = key not in self.shown
+        before = self.shown.get(key, math.nan)
+        if len(self.shown) < MAX_REMEMBERED or not first:
+            self.shown[key] = value
+        # A count that falls has only lost what left its window; a code that went away is no news.
+        return first, value <= before if label else value == before
+
+
+def _told(metric: Metric, label: str, value: float) -> Told | None:
+    """What the value says: a row of its own, or the vendor's code in it or in its label."""
+    if metric.told:
+        return metric.told.get(f"{value:g}")
+    if value <= 0 or not metric.code or not (label or value.is_integer()):
+        return None
+    told = _OF_HARDWARE if metric.codes == "xid" and _grave(label or str(int(value))) else _REPORTED
+    return replace(told, code=metric.code % (label or int(value)))
+
+
+def _grave(code: str) -> bool:
+    """Whether the table blames the hardware for the code."""
+    row = nvidia.xid(int(code)) if code.isdecimal() and len(code) < 6 else None
+    return row is not None and row.blame is Blame.HARDWARE and row.severity in _GRAVE
 
 
 def _attributes(target: Target, labels: dict[str, str], first: bool) -> dict[str, str]:

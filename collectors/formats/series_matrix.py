@@ -117,12 +117,12 @@ class _Matrix:
     def _events(
         self, target: Target, labels: dict[str, str], component: Name, at_ms: Times, raw: Values
     ) -> Iterator[Reading]:
-        if not target.metric.code:
+        if not target.metric.speaks:
             return
         changed = np.flatnonzero(np.diff(raw, prepend=np.nan) != 0)[:MAX_EVENTS]
         for place in changed.tolist():
             at = int(at_ms[place])
-            text = f"{target.name} = {raw[place]:.15g}"
+            text = f"{target.name}{_shown(labels)} = {raw[place]:.15g}"
             if event := self.codes.event(target, labels, component, float(raw[place]), at, text):
                 yield Reading(event, stamp=Stamp(Clock.ABSOLUTE, at))
 
@@ -143,6 +143,11 @@ class _Matrix:
                 samples = Samples(self.table, names[rows], at_ms[rows], {self.column: values[rows]})
                 yield Reading(samples, stamp=Stamp(Clock.ABSOLUTE, int(at_ms[rows][-1])))
         self.batch, self.rows = [], 0
+
+
+def _shown(labels: dict[str, str]) -> str:
+    told = ", ".join(f'{name}="{value[:128]}"' for name, value in labels.items() if name != "__name__")
+    return f"{{{told[:400]}}}" if told else ""
 
 
 def points(told: bytes, tally: Tally) -> tuple[Times, Values]:

@@ -13,7 +13,7 @@ from collectors.formats.events import event
 from collectors.formats.reading import Reading, Tally
 from sickbay.clock import NO_STAMP, Clock, Stamp
 from sickbay.components import Kind, name
-from sickbay.messages import MAX_MESSAGE, Placement, Severity
+from sickbay.messages import MAX_MESSAGE, Action, Placement, Severity
 
 JOB_STATES = {
     "BF": "BOOT_FAIL", "CA": "CANCELLED", "CD": "COMPLETED", "CF": "CONFIGURING", "CG": "COMPLETING", "DL": "DEADLINE",
@@ -57,6 +57,11 @@ _DOWN = frozenset({"DOWN", "FAIL", "ERROR", "NOT_RESPONDING"})
 # Slurm 21 and later; before: "gres/gpu count too low (7 < 8)".
 _FEWER = re.compile(
     r"gres/(?:gpu|npu|dcu|mlu)\S{0,60} count (?:reported lower than configured|too low) \((\d{1,5}) < (\d{1,5})\)"
+)
+# What a health check, the daemon or an operator writes of trouble; other reasons are somebody's own work.
+_TROUBLE = re.compile(
+    r"(?i)\b(?:xid|ecc|nhc|health|fail\w*|error\w*|kill task|hung|hang|low \w+|missing|unresponsive|unhealthy|lost|"
+    r"fell off|fallen|overheat\w*|degraded|rebooted|bad|broken|not enough|read-only|timed? ?out)\b"
 )
 _EXIT = re.compile(r"(\d{1,5}):(\d{1,3})")
 _SIGNED = re.compile(r"^(?P<text>.*) \[(?P<user>[^\[\]@ ]{1,64})@(?P<at>[^\[\] ]{1,32})\]$")
@@ -143,9 +148,11 @@ def job_readings(job: Job, tally: Tally) -> Iterator[Reading]:
     facts = _exit_facts(job) | {"state": job.state, "nodes": job.nodes}
     fields: dict[str, Any] = {"job": job.id, "message": job.text[:MAX_MESSAGE], "at_ms": _absolute(job.end)}
     code = _code(job, facts)
-    yield Reading(event(kind, name(Kind.JOB, job.id), facts, code=code, **fields), job.line, job.end)
     guilty = job.failed_node or (hosts[0] if len(hosts) == 1 else "")
-    if job.state == "NODE_FAIL" and guilty and len(hostlist.names(guilty, tally)) == 1:
+    named = bool(guilty) and len(hostlist.names(guilty, tally)) == 1
+    kind = "job.host_lost" if job.state == "NODE_FAIL" and not named else kind
+    yield Reading(event(kind, name(Kind.JOB, job.id), facts, code=code, **fields), job.line, job.end)
+    if job.state == "NODE_FAIL" and named:
         blamed = event("scheduler.host_failed_job", name(Kind.HOST, guilty), facts, code=code, **fields)
         yield Reading(blamed, job.line, job.end, host=guilty)
 
@@ -164,6 +171,8 @@ def node_readings(node: Node) -> Iterator[Reading]:
     elif held or planned:
         kinds.append(("scheduler.host_drained", {}))
     fewer = None if planned else _FEWER.search(node.reason)
+    if held and not (down or planned or fewer) and _TROUBLE.search(node.reason):
+        kinds.append(("scheduler.host_condition", {"code": node.reason[:80], "advice": Action.WATCH}))
     facts = {"reason": node.reason, "user": node.user, "state": "+".join(sorted(node.states))}
     if fewer and int(fewer[1]) < int(fewer[2]):
         facts |= {"found": fewer[1], "configured": fewer[2]}

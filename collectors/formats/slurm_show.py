@@ -8,6 +8,7 @@ text: the record is counted and left out.
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from collectors.formats import stamps
 from collectors.formats.reading import Reading, Tally
@@ -66,11 +67,16 @@ class _Record:
 def confidence(head: bytes, name: str) -> float:
     """High where records of nodes, jobs or partitions make up the text; a slurm.conf has other fields."""
     text = head.decode("utf-8", "replace").replace("\r", "")
-    if not _SHOWN.search(text):
-        return 0.0
     rows = [row for row in text.split("\n") if row.strip()]
+    if not _SHOWN.search(text) and not any(_node_block(row, below) for row, below in pairwise(rows[:400])):
+        return 0.0
     fitting = sum(bool(_START.match(row) or _INDENTED.match(row)) for row in rows)
     return 0.95 if fitting >= 0.6 * len(rows) else 0.6 if fitting >= 0.2 * len(rows) else 0.0
+
+
+def _node_block(row: str, below: str) -> bool:
+    """A node over several lines, however few of them somebody kept; a slurm.conf breaks its lines with a backslash."""
+    return row.startswith("NodeName=") and not row.endswith("\\") and bool(_INDENTED.match(below))
 
 
 def read(chunks: Iterable[bytes], tally: Tally, name: str = "") -> Iterator[Reading]:

@@ -6,9 +6,12 @@ time: samples have `at_ms` 0.
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 from collectors.formats.metric_names import files
+from collectors.formats.port_findings import MAX_COUNTERS, of_counters, of_state
 from collectors.formats.reading import Reading, Tally
 from collectors.formats.series_names import is_virtual
 from collectors.formats.series_rows import SeriesRows
@@ -33,9 +36,34 @@ def confidence(head: bytes, name: str) -> float:
     return 0.95 if paths and paths * 3 >= len(told) else 0.0
 
 
+@dataclass(slots=True)
+class _Words:
+    """What the files of one listing said as text, and the counters of the listing before."""
+
+    now: defaultdict[Name, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
+    before: dict[Name, dict[str, int]] = field(default_factory=dict)
+
+    def take(self, port: Name, file: str, value: str) -> None:
+        """Remember one file of a port."""
+        if len(self.now[port]) < MAX_COUNTERS:
+            self.now[port][file.rpartition("/")[2]] = value
+
+    def findings(self) -> Iterator[Reading]:
+        """What states and counters say; the next listing is compared with this one."""
+        for port, told in self.now.items():
+            state = of_state(port, told.get("state", ""), told.get("phys_state", ""))
+            if state is not None and state.kind != "port.up":
+                yield Reading(state)
+            counters = {key: int(value) for key, value in told.items() if value.isascii() and value.isdecimal()}
+            for event in of_counters(port, counters, self.before.get(port)):
+                yield Reading(event)
+            self.before[port] = counters
+        self.now.clear()
+
+
 def read(chunks: Iterable[bytes], tally: Tally, name: str = "") -> Iterator[Reading]:
-    """One row per port and listing; a file told twice begins a new listing."""
-    rows, seen, heading = SeriesRows(), set[tuple[Name, str]](), ""
+    """One row per port and listing, and what is wrong with it; a file told twice begins a new listing."""
+    rows, words, seen, heading = SeriesRows(), _Words(), set[tuple[Name, str]](), ""
     for _, line in lines(chunks, tally):
         if header := _HEADER.match(line[:MAX_PATH]):
             heading = header.group(1)
@@ -48,8 +76,10 @@ def read(chunks: Iterable[bytes], tally: Tally, name: str = "") -> Iterator[Read
         port, file, value = found
         if (port, file) in seen or len(seen) >= MAX_SEEN:
             yield from rows.flush(tally)
+            yield from words.findings()
             seen.clear()
         seen.add((port, file))
+        words.take(port, file, value)
         target = files().get(file)
         if target is None:
             continue
@@ -58,6 +88,7 @@ def read(chunks: Iterable[bytes], tally: Tally, name: str = "") -> Iterator[Read
             tally.note(f"{port}: {file} says {value[:40]!r}: not measured, which is not 0")
         rows.add(target, {}, port, 0, number)
     yield from rows.flush(tally)
+    yield from words.findings()
 
 
 def _split(line: str) -> tuple[Name, str, str] | None:

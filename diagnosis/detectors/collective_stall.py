@@ -14,6 +14,8 @@ from sickbay.messages import Action, Cite, Event, Evidence, Progress, Severity
 
 NAME, VERSION = "collective_stall", "1"
 
+HELD_UP = "heartbeat monitor"  # the watchdog itself made no progress: the job hangs, and no operation is named
+
 MOST_NAMED = 16  # ranks that a sentence lists
 
 
@@ -24,12 +26,16 @@ def claims(case: Case) -> Iterable[Evidence]:
         by_job[one.job].append(one)
     lines: dict[str, list[Event]] = defaultdict(list)
     for event in case.events:
-        if event.kind == "rank.collective_timeout":
+        if event.kind == "rank.collective_timeout" or _held_by_the_watchdog(event):
             lines[_job(event)].append(event)
     for job in sorted(by_job.keys() | lines.keys()):
         yield from _of_job(job, by_job[job], lines[job], case)
     mismatches = (event for event in case.events if event.kind == "rank.collective_mismatch")
     yield from _told_mismatch(mismatches)
+
+
+def _held_by_the_watchdog(event: Event) -> bool:
+    return event.kind == "rank.collective_aborted" and event.code == HELD_UP
 
 
 def _job(event: Event) -> str:

@@ -23,7 +23,7 @@ from diagnosis.evidence import (
     worst,
 )
 from sickbay.components import UNKNOWN, Kind, kind_of, name
-from sickbay.messages import Action, Blame, Event, Evidence, Severity
+from sickbay.messages import Action, Blame, Event, Evidence, Severity, replace
 from sickbay.vocabulary import event_kinds, faults
 
 NAME, VERSION = "explicit_code", "1"
@@ -42,6 +42,7 @@ CONSEQUENCE = ("victim_of", "caused_by")  # set by context rules: another event 
 STALE = ("window", "last_value")  # a value that tells that something was, not when
 PASSING = frozenset({"host.soft_lockup", "host.cpu_stall"})  # one may pass by itself, many do not
 OFTEN = 3  # [house] reports in one burst
+NO_FAULT = "accelerator_attention"  # asks for nothing but a look
 CLEARED = ("cleared_by_boot", "cleared_by_recovery")  # what once was wrong is over
 
 
@@ -56,6 +57,8 @@ def _speaks(event: Event) -> bool:
     kind = event_kinds().get(event.kind)
     if kind is None or not kind.fault or event.kind in ELSEWHERE or event.severity is Severity.INFO:
         return kind is not None and kind.fault == "orderly_shutdown"
+    if kind.fault == NO_FAULT and any(word in event.attributes for word in STALE):
+        return False  # that something once was worth a question is no question now
     return "injected" not in event.attributes
 
 
@@ -201,7 +204,10 @@ def _repeats(case: Case) -> Iterator[Evidence]:
             by_component[event.component].append(event)
     for component in sorted(by_component):
         events = by_component[component]
-        yield build(
+        claim = build(
             events, "accelerator_code_repeats", component,
             detector=NAME, version=VERSION, says="repeats_across_jobs", llr=CERTAIN,
         )  # fmt: skip
+        # What one such code asks for is meant for its program. Names of programs alone may be one user's.
+        by_job = all(event.job not in ("", UNKNOWN) for event in events)
+        yield replace(claim, advice=None) if by_job else claim

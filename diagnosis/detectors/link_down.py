@@ -94,30 +94,72 @@ def _of_part(together: list[Event], case: Case) -> Iterator[Evidence]:
     view = case.topology.at(together[0].at_ms)
     left = {event.component: event for event in together}
     while len(left) > 1:
-        part = _best_part(view, sorted(left))
+        lost = _Lost(view, sorted(left))
+        part = lost.best_part()
         if part is None:
             return
-        under = [port for port in sorted(left) if part in _above(view, port)]
-        yield _claim(view, part, [left.pop(port) for port in under])
+        yield _claim(lost, part, [left.pop(port) for port in lost.under[part]])
 
 
-def _above(view: View, port: Name) -> set[Name]:
-    other = view.other_end(port)
-    return {*view.ancestors(port), *(view.ancestors(other) if other else ())}
+class _Lost:
+    """Ports that lost their carrier in one moment, by the parts that they hang on."""
+
+    def __init__(self, view: View, ports: list[Name]) -> None:
+        self.view = view
+        self.under: dict[Name, list[Name]] = defaultdict(list)
+        for port in ports:
+            for part in sorted(parts_above(view, port)):
+                if kind_of(part) in PARTS:
+                    self.under[part].append(port)
+
+    def best_part(self) -> Name | None:
+        """Of the parts with no or few healthy members the one behind most losses, and of these the most specific."""
+        ranks = {
+            part: (self._grade(part), len(ports), -PARTS.index(kind_of(part)), len(self.view.ancestors(part)), part)
+            for part, ports in self.under.items()
+            if len(ports) > 1
+        }
+        return max(ranks, key=lambda part: ranks[part], default=None)
+
+    def share(self, part: Name) -> float:
+        """How much of a part is lost: of the switches below it, else of its hosts, else of its ports. 0 to 1."""
+        below = [one for one in self.view.children(part) if kind_of(part) is kind_of(one) is Kind.SWITCH]
+        if below:  # a healthy switch below clears the one above
+            return sum(self.share(one) >= ALL_DOWN for one in below if one in self.under) / len(below)
+        ports = self.under.get(part, [])
+        if hosts := self.view.hosts_under(part):
+            return len(set(hosts_of(self.view, ports)) & set(hosts)) / len(hosts)
+        members = {one for one in self.view.children(part) if kind_of(one) is Kind.PORT}
+        ends = {end for port in ports for end in (port, self.view.other_end(port))}
+        return len(members & ends) / len(members) if members else 1.0
+
+    def _grade(self, part: Name) -> int:
+        share = self.share(part)
+        return (share >= ALL_DOWN) + (share >= MANY_DOWN)
 
 
-def _best_part(view: View, ports: list[Name]) -> Name | None:
-    """The part under which most of the ports hang; of several such the one with the fewest healthy siblings."""
-    counts: dict[Name, int] = defaultdict(int)
-    for port in ports:
-        for part in _above(view, port):
-            counts[part] += kind_of(part) in PARTS
-    rank = {
-        part: (_share(view, part, ports) >= MANY_DOWN, count, -PARTS.index(kind_of(part)), part)
-        for part, count in counts.items()
-        if count > 1
-    }
-    return max(rank, key=lambda part: rank[part], default=None)
+def parts_above(view: View, port: Name) -> set[Name]:
+    """What the carrier of a port hangs on: its own side, the other end's side, and what feeds them.
+
+    A host's other switches are no part of it. Only where no link tells the port's own switch, the host's one switch is.
+    """
+    ends = [end for end in (port, view.other_end(port)) if end]
+    linked = len(ends) > 1 or bool(view.parents(port, Relation.ATTACHED_TO))
+    found: set[Name] = set()
+    waiting = ends
+    while waiting:
+        fresh = {parent for part in waiting for parent in _parents(view, part, linked)} - found
+        found |= fresh
+        waiting = sorted(fresh)
+    return found
+
+
+def _parents(view: View, part: Name, linked: bool) -> tuple[Name, ...]:
+    parents = view.parents(part)
+    if kind_of(part) is not Kind.HOST:
+        return parents
+    switches = [parent for parent in view.parents(part, Relation.ATTACHED_TO) if kind_of(parent) is Kind.SWITCH]
+    return parents if not linked and len(switches) == 1 else tuple(one for one in parents if one not in switches)
 
 
 def hosts_of(view: View, ports: Iterable[Name]) -> list[str]:
@@ -131,15 +173,9 @@ def _is_switch(view: View, port: Name) -> bool:
     return any(kind_of(part) is Kind.SWITCH for part in view.parents(port, Relation.PART_OF))
 
 
-def _share(view: View, part: Name, ports: Iterable[Name]) -> float:
-    under = view.hosts_under(part)
-    lost = set(hosts_of(view, ports)) & set(under)
-    return len(lost) / len(under) if under else 1.0
-
-
-def _claim(view: View, part: Name, events: list[Event]) -> Evidence:
+def _claim(lost: _Lost, part: Name, events: list[Event]) -> Evidence:
     ports = sorted(event.component for event in events)
-    share, hosts = _share(view, part, ports), hosts_of(view, ports)
+    share, hosts = lost.share(part), hosts_of(lost.view, ports)
     onset = [event.at_ms for event in events if event.at_ms is not None]
     few = share < MANY_DOWN
     fault = FAULT_OF.get(kind_of(part), "switch_down")

@@ -10,11 +10,15 @@ from sickbay.messages import Action, Blame, Event, Evidence, Severity, replace
 
 NAME, VERSION = "rank_error", "1"
 
+ENDINGS = frozenset({"rank.exited", "process.exited"})
+
 
 def claims(case: Case) -> Iterable[Evidence]:
     """One claim per burst: on the rank's device, on the program, or on the job as a question."""
     for burst in bursts(event for event in case.events if _counts(event, "rank.device_error")):
         yield _of_device(burst, case)
+    for burst in bursts(_endings(case)):
+        yield _of_ending(burst, _job(burst[0], case))
     by_job: dict[Name, list[Event]] = {}
     for event in case.events:
         if _counts(event, "rank.collective_error"):
@@ -27,6 +31,20 @@ def _counts(event: Event, kind: str) -> bool:
     return event.kind == kind and event.severity is not Severity.INFO and "injected" not in event.attributes
 
 
+def _endings(case: Case) -> list[Event]:
+    """Processes that a signal ended and nothing else in the inputs explains; a program's own exit code is its own."""
+    ended = [event for event in case.events if event.kind in ENDINGS and event.attributes.get("unexplained")]
+    others = (event for event in case.events if event.kind not in ENDINGS)
+    return [] if any(event.severity is not Severity.INFO for event in others) else ended
+
+
+def _of_ending(burst: list[Event], job: Name) -> Evidence:
+    """The job is dead and nothing names a part: start it again, and look for what sent the signal."""
+    claim = build(burst, "application_error", job, detector=NAME, version=VERSION, says="program_error_told", llr=WEAK)
+    told: Evidence = replace(claim, advice=Action.RESTART_JOB, severity=Severity.WARNING)
+    return told
+
+
 def _job(event: Event, case: Case) -> Name:
     known = job_component(case, event)
     if kind_of(known) is Kind.JOB:
@@ -36,12 +54,12 @@ def _job(event: Event, case: Case) -> Name:
 
 def _of_device(burst: list[Event], case: Case) -> Evidence:
     first = burst[0]
-    if first.blame is Blame.APPLICATION:
+    if all(event.blame is Blame.APPLICATION for event in burst):
         return build(
             burst, "application_error", _job(first, case), detector=NAME, version=VERSION, says="program_error_told"
         )
     device = case.placements.at(first.at_ms).component_of(first.component) or first.component
-    hardware = first.blame is Blame.HARDWARE
+    hardware = any(event.blame is Blame.HARDWARE for event in burst)
     claim = build(
         burst, "accelerator_error_told", device, detector=NAME, version=VERSION,
         says="device_error_told", llr=GOOD if hardware else FAIR,

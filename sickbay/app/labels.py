@@ -3,6 +3,8 @@
 _LABELS: dict[str, dict[str, str]] = {
     "en": {
         "no_incident": "No incident: nothing here needs doing.",
+        "no_verdict": "Nothing was understood: this says nothing about the health of anything.",
+        "no_incident_known": "No incident in what was understood; not all of it was.",
         "sure": "P",
         "do": "do",
         "approval": "asks first",
@@ -20,6 +22,8 @@ _LABELS: dict[str, dict[str, str]] = {
     },
     "zh": {
         "no_incident": "没有事件：无需处理。",
+        "no_verdict": "没有可识别的输入：无法判断任何部件的健康状况。",
+        "no_incident_known": "已识别的部分中没有事件，但并非全部输入都被识别。",
         "sure": "概率",
         "do": "处理",
         "approval": "需批准",

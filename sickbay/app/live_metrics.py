@@ -16,4 +16,6 @@ def ask(url: str, from_ms: int, to_ms: int) -> Gathered:
     except (PrometheusError, ValueError) as error:
         found.problem = str(error)
     tally.records = len(found.readings)
+    if found.problem and not found.readings:
+        found.kind = "unknown"  # nothing answered there as a Prometheus does
     return found

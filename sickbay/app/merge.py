@@ -12,11 +12,15 @@ from collectors.attempts import job_names
 from collectors.dating import Dater, daters
 from collectors.formats.reading import Reading
 from collectors.gather import Gathered
-from collectors.identity import Names, addresses, host_for, hosts_told, short_names
-from sickbay.components import UNKNOWN, Kind, Name, kind_of
+from collectors.identity import Names, addresses, host_for, hosts_told, short_names, told_host, stand_in
+from collectors.neighbours import Bounds, bounds
+from sickbay.components import UNKNOWN, Kind, Name, name
 from sickbay.messages import Change, Edge, Event, Identity, Placement, Progress, Step, replace
 from sickbay.placement import Placements
 from sickbay.schema import Samples
+
+NAMELESS_JOB = f"{Kind.JOB}:{UNKNOWN}"
+OF_JOB = frozenset({Kind.JOB, Kind.RANK, Kind.PATH})  # what a job's own log speaks of
 
 
 @dataclass(slots=True)
@@ -45,23 +49,32 @@ def merge(inputs: Sequence[Gathered], host: str | None, zone: tzinfo) -> tuple[N
     joiner.names = Names(joiner.joined.identities)
     jobs = job_names(inputs)
     for found, owner, job, dater in zip(inputs, hosts, jobs, daters(inputs, hosts, zone), strict=True):
-        for reading in found.readings:
-            joiner.add(reading, found.path, owner, job, dater)
+        ordered = sorted(found.readings, key=lambda reading: reading.line)
+        dates = [dater.at_ms(reading.stamp, reading.boot_s) for reading in ordered]
+        for reading, between in zip(ordered, bounds(dates), strict=True):
+            joiner.add(reading, found.path, owner, job or UNKNOWN, dater, between)
     placed = _with_jobs(joiner.joined.events, Placements(joiner.joined.placements))
     joiner.joined.events = _in_order(codes.in_context(_in_order(placed)))
     return joiner.names, joiner.joined
 
 
 def _with_jobs(events: Iterable[Event], placements: Placements) -> list[Event]:
-    """Events with the job that ran on their component then: the same code in different jobs is another matter."""
-    return [
-        event if event.job or not (ran := _job_of(event, placements)) else replace(event, job=ran) for event in events
-    ]
+    """Events with the one job that ran on their component or host then, where they do not tell it themselves."""
+    return [_with_job(event, placements) for event in events]
 
 
-def _job_of(event: Event, placements: Placements) -> str:
-    found = placements.at(event.at_ms).jobs_of(event.component) if kind_of(event.component) is Kind.ACCELERATOR else ()
-    return found[0].job if len(found) == 1 else ""
+def _with_job(event: Event, placements: Placements) -> Event:
+    nameless = event.component == NAMELESS_JOB
+    if event.job or not (nameless or event.component.partition(":")[0] == Kind.ACCELERATOR):
+        return event
+    place = name(Kind.HOST, event.host) if nameless else event.component
+    ran = placements.at(event.at_ms).jobs_of(place)
+    job = ran[0].job if len(ran) == 1 else stand_in(event.path) if nameless else ""
+    if not job:
+        return event
+    component = name(Kind.JOB, job) if nameless else event.component
+    with_job: Event = replace(event, job=job, component=component)
+    return with_job
 
 
 def _in_order(events: Iterable[Event]) -> list[Event]:
@@ -84,6 +97,7 @@ class _Joiner:
                 self.joined.identities.append(replace(reading.record, host=owner))
 
     def _host(self, host: str) -> str:
+        host = told_host(host)
         return self._short.get(host, host)
 
     def _name(self, component: Name, host: str, job: str) -> Name:
@@ -91,13 +105,16 @@ class _Joiner:
         owner, slash, tail = rest.partition("/")
         return self.names.canonical(f"{kind}{colon}{self._short.get(owner, owner)}{slash}{tail}", host, job)
 
-    def add(self, reading: Reading, path: str, host: str, job: str, dater: Dater) -> None:
+    def add(self, reading: Reading, path: str, host: str, job: str, dater: Dater, between: Bounds) -> None:
         """Takes one reading of the input at `path`, whose lines speak of `host` and `job` where they do not say."""
         record, host = reading.record, self._host(reading.host) or host
         at = dater.at_ms(reading.stamp, reading.boot_s)
         joined = self.joined
         if isinstance(record, Event):
-            joined.events.append(self._event(record, reading, path, host, job, at, dater))
+            event = self._event(record, reading, path, host, job, at, dater)
+            undated = event.at_ms is None and event.at_boot_s is None
+            low, high = between if undated else (None, None)
+            joined.events.append(replace(event, not_before_ms=low, not_after_ms=high) if low or high else event)
         elif isinstance(record, Progress):
             owner = record.job if record.job != UNKNOWN else job
             joined.progress.append(
@@ -132,6 +149,7 @@ class _Joiner:
             event,
             component=self._name(event.component, host, event.job or job),
             peer=self._name(event.peer, host, job) if event.peer else "",
+            job=event.job or (job if job != UNKNOWN and event.component.partition(":")[0] in OF_JOB else ""),
             host=event.host or host,
             at_ms=event.at_ms if event.at_ms is not None else at,
             until_ms=event.until_ms if event.until_ms is not None else dater.at_ms(reading.until),

@@ -3,11 +3,14 @@
 Exit statuses and the JSON contract are those of `docs/reference.md`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
+from functools import partial
+from itertools import chain
 from pathlib import Path
 
+from collectors.bound import collected
 from collectors.gather import Gathered, gather
 from collectors.identity import Names
 from collectors.inputs import walk
@@ -54,8 +57,12 @@ def run(
 ) -> Result:
     """Diagnoses everything under `paths`, and `more` that was gathered elsewhere (a live Prometheus)."""
     given = [*paths, *([options.topology] if options.topology else [])]
-    inputs = [gather(source, lambda size, path=source.path: progress(path, size)) for source in walk(given)]  # type: ignore[misc]
-    return judge([*inputs, *more], options)
+    return judge(collected(chain(_gathered(given, progress), more)), options)
+
+
+def _gathered(paths: Iterable[Path], progress: Callable[[str, int], None]) -> Iterator[Gathered]:
+    for source in walk(paths):
+        yield gather(source, partial(progress, source.path))
 
 
 def judge(inputs: Sequence[Gathered], options: Options) -> Result:
@@ -69,7 +76,7 @@ def judge(inputs: Sequence[Gathered], options: Options) -> Result:
 
 def status(inputs: Sequence[Gathered], incidents: Sequence[Incident]) -> int:
     """The exit status, the first that applies: 2 no readable input, 1 incidents, 3 some input not understood, 0."""
-    if not any(found.kind != "unknown" or not found.problem for found in inputs):
+    if not any(found.readable for found in inputs):
         return 2
     if incidents:
         return 1

@@ -3,7 +3,6 @@
 All text of sources is hostile: control and direction characters are shown as such, and nothing is read as markup.
 """
 
-import re
 import sys
 
 from rich.console import Console
@@ -11,28 +10,39 @@ from rich.text import Text
 
 from sickbay.answer import Answer, EventRow, IncidentRow, InputRow
 from sickbay.app.labels import labels
+from sickbay.app.plain import plain
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 _COLOURS = {"fatal": "bold red", "error": "red", "warning": "yellow", "info": "dim"}
 MAX_LINES = 8  # evidence lines an incident shows; the JSON has all
 
 
-def plain(text: str) -> str:
-    """`text` with control, invisible and direction characters made visible as `\\xNN` or `\\uNNNN`."""
-    return _CONTROL.sub(lambda match: match.group().encode("unicode_escape", "surrogatepass").decode(), text)
+class _Out(Console):
+    """A console whose reader may go away: the caller decides what that means, rich would end the process."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
 
 
 def print_answer(answer: Answer, lang: str = "en", console: Console | None = None) -> None:
     """Prints the answer: incidents first, then inputs that need a look. Plain where the output is no terminal."""
-    out = console or Console(file=sys.stdout, highlight=False, soft_wrap=True, emoji=False)
+    out = console or _Out(file=sys.stdout, highlight=False, soft_wrap=True, emoji=False)
     words = labels(lang)
     for incident in answer.incidents:
         _incident(out, incident, words)
     if not answer.incidents:
-        out.print(Text(words["no_incident"], style="bold green"))
+        out.print(_nothing(answer, words))
         for event in worst(answer.events):
             out.print(Text(f"  {_when(event.at)}{plain(event.component)}  {event.code or event.kind}  x{event.count}"))
     _inputs(out, answer, words)
+
+
+def _nothing(answer: Answer, words: dict[str, str]) -> Text:
+    """What no incident means: silence of what was not understood must not look like health."""
+    if not any(row.kind not in ("unknown", "empty") for row in answer.inputs):
+        return Text(words["no_verdict"], style="bold yellow")
+    if any(row.kind == "unknown" or row.unparsed for row in answer.inputs):
+        return Text(words["no_incident_known"], style="bold yellow")
+    return Text(words["no_incident"], style="bold green")
 
 
 def worst(events: tuple[EventRow, ...], count: int = 5) -> list[EventRow]:

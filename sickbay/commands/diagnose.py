@@ -1,14 +1,21 @@
 """`sickbay diagnose`: real files in, incidents out."""
 
-import sys
+import re
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cyclopts import Parameter
 
-USAGE = 2
+from sickbay.commands.output import UNDELIVERED, complain, deliver, unwritable, usage, write_json
+
+if TYPE_CHECKING:
+    from sickbay.app.offline import Result
+
+REPORT_NEEDS = ("jinja2", "altair", "vl_convert")
+MAX_DAYS = 31  # asked of a live Prometheus: a month in its own steps is millions of points
+_HOST = re.compile(r"[^\W_][\w.:-]{0,252}")
 
 
 def diagnose(
@@ -31,21 +38,40 @@ def diagnose(
     4 an error of sickbay itself.
     """
     paths = paths or []
-    if not paths and not prometheus:
-        return _usage("nothing to read: name files or folders, or --prometheus URL --from T")
-    if missing := [path for path in [*paths, *([topology] if topology else [])] if not path.exists()]:
-        return _usage(f"no such file or folder: {', '.join(map(str, missing[:5]))}")
+    if problem := _problem(paths, topology, prometheus, host, html):
+        return usage("diagnose", problem)
+    if (from_ or to) and not prometheus:
+        return usage("diagnose", "--from and --to are for --prometheus")
     try:
         zone = _zone(timezone)
         window = _window(from_, to) if prometheus else (0, 0)
     except ValueError as error:
-        return _usage(str(error))
+        return usage("diagnose", str(error))
     return _run(paths, prometheus, window, topology, host, zone, lang, json, html)
 
 
-def _usage(text: str) -> int:
-    print(f"sickbay diagnose: {text}", file=sys.stderr)
-    return USAGE
+def _problem(
+    paths: list[Path], topology: Path | None, prometheus: str | None, host: str | None, html: Path | None
+) -> str:
+    """What is wrong with the arguments, known before anything is read."""
+    if not paths and not topology and not prometheus:
+        return "nothing to read: name files or folders, or --prometheus URL --from T"
+    if missing := [path for path in [*paths, *([topology] if topology else [])] if _missing(path)]:
+        return f"no such file or folder: {', '.join(str(path)[-300:] for path in missing[:5])}"
+    if host is not None and not _HOST.fullmatch(host):
+        return f"--host {host[:80]!r} is no name of a host"
+    return unwritable("--html", html, REPORT_NEEDS) if html else ""
+
+
+def _missing(path: Path) -> bool:
+    """Whether nothing is there. What is there and cannot be read is an input with a reason."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _zone(name: str) -> tzinfo:
@@ -62,6 +88,8 @@ def _window(start: str | None, end: str | None) -> tuple[int, int]:
     last = _moment("--to", end) if end else int(datetime.now(UTC).timestamp() * 1000)
     if last <= first:
         raise ValueError("--to must be after --from")
+    if last - first > MAX_DAYS * 86_400_000:
+        raise ValueError(f"--from and --to are more than {MAX_DAYS} days apart: ask for less")
     return first, last
 
 
@@ -96,14 +124,21 @@ def _run(
         live.append(ask(prometheus, *window))
     with reading_progress(paths) as told:
         result = run(paths, options, more=live, progress=told)
-    if html:
-        from sickbay.app.html import write_report
-
-        write_report(html, result, lang)
-        print(f"report: {html}", file=sys.stderr)
     if json:
-        sys.stdout.buffer.write(result.answer.json() + b"\n")
-        sys.stdout.buffer.flush()
+        write_json(result.answer.json())
     else:
-        print_answer(result.answer, lang)
+        deliver(lambda: print_answer(result.answer, lang))
+    return _reported(html, result, lang) if html else result.status
+
+
+def _reported(html: Path, result: "Result", lang: str) -> int:
+    """Writes the report after the answer: a disk that is full by now must not cost the answer too."""
+    from sickbay.app.html import write_report
+
+    try:
+        write_report(html, result, lang)
+    except OSError as error:
+        complain(f"sickbay diagnose: --html {html}: {error.strerror or error}")
+        return UNDELIVERED
+    complain(f"report: {html}")
     return result.status

@@ -1,9 +1,10 @@
 """`sickbay doctor`: what works here, what is missing, what to do."""
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
+
+from sickbay.commands.output import deliver, write_json
 
 if TYPE_CHECKING:
     from sickbay.doctor import Check
@@ -17,9 +18,9 @@ def doctor(*, json: Annotated[bool, Parameter(help="JSON on standard output.", n
     if json:
         import msgspec
 
-        sys.stdout.buffer.write(msgspec.json.encode([check._asdict() for check in checks]) + b"\n")
+        write_json(msgspec.json.encode([check._asdict() for check in checks]))
     else:
-        _print(checks)
+        deliver(lambda: _print(checks))
     return 0 if all(check.ok is not False for check in checks) else 1
 
 

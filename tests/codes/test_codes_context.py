@@ -261,6 +261,11 @@ def test_engine_exceptions_must_come_from_the_same_place() -> None:
     assert marked([xid(13, 0, job="job-1"), xid(13, 5000, job="job-2")], "repeats_across_jobs") == ["", ""]
 
 
+def test_programs_that_the_driver_ended_are_no_sign_of_the_card_however_many() -> None:
+    ended = [xid(43, at * 3600, process=f"{name}[{at}]") for at, name in enumerate(("train", "infer", "bench", "eval"))]
+    assert marked(ended, "repeats_across_jobs") == [""] * 4
+
+
 def test_a_card_that_is_not_known_repeats_nothing() -> None:
     unknown = "accelerator:h1/?"
     assert marked([fault(0, "job-1", "0x1", unknown), fault(9, "job-2", "0x2", unknown)], "repeats_across_jobs") == [

@@ -21,7 +21,7 @@ NEVER_CORDON = {
     137, 139, 141, 147, 148, 162, 163,
 }  # fmt: skip
 UNUSED = {
-    *range(1, 8), 9, 10, 12, *range(15, 25), *range(26, 31), *range(33, 37), 42, 47, *range(49, 54), *range(55, 60), 61,
+    *range(1, 8), 9, 10, 12, *range(15, 25), *range(26, 31), *range(33, 37), 42, 47, *range(49, 54), 55, 56, 59,
     65, 73, 81, 87, 90, 91, *range(111, 119), 138, 152, 153,
 }  # fmt: skip
 
@@ -102,12 +102,12 @@ def test_well_known_codes(code: int, advice: str | None) -> None:
 
 
 @pytest.mark.parametrize("code", [177, 184, 186, 999, 10**12])
-def test_an_unknown_code_is_told_and_acted_on_by_nobody(code: int) -> None:
+def test_an_unknown_code_is_watched_and_acted_on_by_nobody(code: int) -> None:
     for row in (nvidia.xid(code), mthreads.code(code)):
-        assert (row.kind, row.severity, row.advice) == ("accelerator.unknown_code", Severity.WARNING, None)
+        assert (row.kind, row.severity, row.advice) == ("accelerator.unknown_code", Severity.WARNING, Action.WATCH)
         assert row.code == code
     switch = nvidia.sxid(code)
-    assert (switch.kind, switch.severity, switch.advice) == ("fabric.switch_nonfatal", Severity.WARNING, None)
+    assert (switch.kind, switch.severity, switch.advice) == ("fabric.switch_nonfatal", Severity.WARNING, Action.WATCH)
 
 
 def _events(line: str) -> list[Event]:
@@ -116,7 +116,7 @@ def _events(line: str) -> list[Event]:
 
 def test_samples_read_as_their_own_codes() -> None:
     for row in (*nvidia.xids().values(), *nvidia.sxids().values()):
-        (event,) = _events(row.sample)
+        *_, event = _events(row.sample)  # before 45 stands the cause that it names
         family = "SXid" if kind_of(event.component) is Kind.FABRIC else "Xid"
         assert event.code == f"{family} {row.code}"
         assert event_kinds()[event.kind].component == kind_of(event.component)

@@ -4,18 +4,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.formats.bodies import Sample
+from collectors.formats import nvidia_lines
+from collectors.formats.bodies import Sample, accelerator_nvidia_text
 from collectors.formats.bodies import accelerator_nvidia as nvidia
+from collectors.formats.log import BodyModule
 from collectors.formats.reading import Line, Record
 from sickbay.components import pci_address
 from sickbay.messages import Action, Event, Identity, Severity
 
 
 def read(text: str, origin: str = "kernel", stream: str = "") -> list[Record]:
-    """All records of the lines of `text`, read by one grammar."""
-    grammar = nvidia.Grammar()
+    """All records of the lines of `text`, read by both grammars of the driver."""
     lines = [Line(body, number, origin=origin, stream=stream) for number, body in enumerate(text.split("\n"), 1)]
-    return [*(record for line in lines for record in grammar.read(line)), *(record for record, _ in grammar.end())]
+    codes, words = nvidia.Grammar(), accelerator_nvidia_text.Grammar()
+    return [record for line in lines for record in (*codes.read(line), *(told for told, _ in words.read(line)))]
+
+
+def events(text: str) -> list[Event]:
+    """The events among the records of `text`."""
+    return [record for record in read(text) if isinstance(record, Event)]
 
 
 def event(text: str, origin: str = "kernel") -> Event:
@@ -25,7 +32,10 @@ def event(text: str, origin: str = "kernel") -> Event:
     return record
 
 
-@pytest.mark.parametrize("sample", nvidia.SAMPLES, ids=lambda sample: sample.text[:60])
+SAMPLES = [(module, sample) for module in (nvidia, accelerator_nvidia_text) for sample in module.SAMPLES]
+
+
+@pytest.mark.parametrize("sample", [sample for _, sample in SAMPLES], ids=lambda sample: sample.text[:60])
 def test_sample(sample: Sample) -> None:
     records = read(sample.text)
     assert len(records) == len(sample.records)
@@ -36,9 +46,9 @@ def test_sample(sample: Sample) -> None:
         assert {key: fields[key] for key in expected} == expected
 
 
-@pytest.mark.parametrize("sample", nvidia.SAMPLES, ids=lambda sample: sample.text[:60])
-def test_every_line_of_a_sample_survives_the_prefilter(sample: Sample) -> None:
-    assert all(any(literal in line for literal in nvidia.LITERALS) for line in sample.text.split("\n"))
+@pytest.mark.parametrize(("module", "sample"), SAMPLES, ids=lambda value: getattr(value, "text", "")[:60])
+def test_every_line_of_a_sample_survives_the_prefilter(module: BodyModule, sample: Sample) -> None:
+    assert all(any(literal in line for literal in module.LITERALS) for line in sample.text.split("\n"))
 
 
 @pytest.mark.parametrize(
@@ -136,8 +146,22 @@ def test_a_link_that_does_not_train_names_its_far_end() -> None:
 
 
 def test_the_cause_that_the_driver_names_is_kept() -> None:
-    found = event("NVRM: Xid (PCI:0000:3b:00): 45, pid=7, name=x, channel 0x00000012 caused by previous Xid 94")
+    cause, found = events("NVRM: Xid (PCI:0000:3b:00): 45, pid=7, name=x, channel 0x00000012 caused by previous Xid 94")
     assert (found.attributes["caused_by"], found.severity, found.advice) == ("Xid 94", Severity.INFO, None)
+    assert (cause.code, cause.kind, cause.attributes["told_by"]) == ("Xid 94", "accelerator.memory_contained", "Xid 45")
+
+
+def test_a_cause_whose_own_line_was_read_is_not_told_again() -> None:
+    closed = "NVRM: Xid (PCI:0000:3b:00): 45, pid=7, name=x, channel 0x00000012 caused by previous Xid 95"
+    first = "NVRM: Xid (PCI:0000:3b:00): 95, pid=7, name=x, Uncontained: LTC TAG (0x2, 0x1). RST: Yes, D-RST: No"
+    assert [found.code for found in events(f"{first}\n{closed}\n{closed}")] == ["Xid 95", "Xid 45", "Xid 45"]
+    assert [found.code for found in events(f"{closed}\n{closed}")] == ["Xid 95", "Xid 45", "Xid 45"]
+
+
+@pytest.mark.parametrize("code", range(144, 151))
+def test_a_cause_whose_gravity_stands_in_its_own_line_advises_nothing_strong(code: int) -> None:
+    cause, _ = events(f"NVRM: Xid (PCI:0000:3b:00): 45, pid=7, name=x, Ch 00000012 caused by previous Xid {code}")
+    assert (cause.severity, cause.advice) == (Severity.WARNING, Action.WATCH)
 
 
 @pytest.mark.parametrize(
@@ -164,20 +188,20 @@ def test_an_embedded_line_end_is_a_line_end() -> None:
         "NVRM: The NVIDIA GPU 0000:3b:00.0\nNVRM: (PCI ID: 10de:2330) installed in this system has\n"
         "NVRM: fallen off the bus and is not responding to commands."
     )
-    (record,) = nvidia.Grammar().read(Line(body, 1, origin="kernel"))
+    ((record, _),) = accelerator_nvidia_text.Grammar().read(Line(body, 1, origin="kernel"))
     assert isinstance(record, Event)
     assert record.component == "accelerator:?/0000:3b:00"
 
 
 def test_messages_of_interleaved_writers_are_not_mixed() -> None:
-    grammar = nvidia.Grammar()
+    grammar = accelerator_nvidia_text.Grammar()
     found: list[Record] = []
     for stream, body in [
         ("a", "NVRM: The NVIDIA GPU 0000:3b:00.0"), ("b", "NVRM: The NVIDIA GPU 0000:5d:00.0"),
         ("a", "NVRM: fallen off the bus and is not responding to commands."),
         ("b", "NVRM: fallen off the bus and is not responding to commands."),
     ]:  # fmt: skip
-        found.extend(grammar.read(Line(body, 1, origin="kernel", stream=stream)))
+        found.extend(record for record, _ in grammar.read(Line(body, 1, origin="kernel", stream=stream)))
     assert [record.component for record in found if isinstance(record, Event)] == [
         "accelerator:?/0000:3b:00", "accelerator:?/0000:5d:00",
     ]  # fmt: skip
@@ -232,7 +256,7 @@ def test_a_switch_error_whose_first_line_is_lost_is_still_told() -> None:
         ("10004, Temp higher than WARN Threshold", Severity.ERROR, "fabric.thermal", Action.WATCH),
         ("10005, Thermal Slowdown Disengaged", Severity.INFO, "fabric.recovered", None),
         ("00099, Fatal, Link 03 x", Severity.FATAL, "fabric.switch_fatal", Action.RESET_DEVICE),
-        ("99099, Non-fatal, PRI WRITE SYS error, instance=0", Severity.WARNING, "fabric.switch_nonfatal", None),
+        ("99099, Non-fatal, PRI WRITE SYS error, instance=0", Severity.WARNING, "fabric.switch_nonfatal", Action.WATCH),
     ],
 )
 def test_the_word_in_the_line_outranks_the_table(
@@ -250,7 +274,36 @@ def test_a_virtual_address_names_no_switch() -> None:
 
 def test_a_version_mismatch_is_software() -> None:
     found = event("NVRM: API mismatch: the client has the version 570.86.15, but")
-    assert (found.kind, found.advice) == ("accelerator.driver_notice", Action.FIX_SOFTWARE)
+    assert (found.kind, found.component, found.advice) == ("host.driver_mismatch", "host:?", None)
+
+
+def test_further_lines_of_a_message_belong_to_the_line_that_began_it() -> None:
+    grammar = accelerator_nvidia_text.Grammar()
+    first = Line("NVRM: The NVIDIA GPU 0000:3b:00.0", 7, origin="kernel", host="gx-r07-n03", stream="a")
+    second = Line("               NVRM: (PCI ID: 10de:2330) installed in this system has", 8)
+    third = Line("               NVRM: fallen off the bus and is not responding to commands.", 9)
+    ((record, line),) = [told for line in (first, second, third) for told in grammar.read(line)]
+    assert isinstance(record, Event)
+    assert (record.component, record.code) == ("accelerator:?/0000:3b:00", "Xid 79")
+    assert (line.host, line.number, line.body) == ("gx-r07-n03", 9, third.body.strip())
+
+
+def test_words_about_a_lost_card_count_only_where_nothing_names_it() -> None:
+    words = "NVRM: GPU4 _issueRpcAndWait: GPU lost, returning NV_ERR_GPU_IS_LOST without issuing RPC"
+    assert [(found.component, found.code) for found in events(f"{words}\n{words}")] == [
+        ("accelerator:?/GPU4", "GPU lost")
+    ]
+    named = "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus."
+    assert [found.code for found in events(f"{named}\n{words}")] == ["Xid 79"]
+
+
+def test_the_drivers_number_of_a_card_is_joined_with_its_address() -> None:
+    text = (
+        "NVRM: Xid (PCI:0000:3b:00): 119, pid=7, name=x, Timeout after 45s of waiting for RPC response from GPU3 GSP!"
+    )
+    assert [record for record in read(f"{text}\n{text}") if isinstance(record, Identity)] == [
+        Identity(pci="0000:3b:00", name="GPU3")
+    ]
 
 
 PIECES = (
@@ -261,9 +314,10 @@ PIECES = (
 
 @given(st.lists(st.lists(st.sampled_from(PIECES) | st.text(max_size=20), max_size=12).map("".join), max_size=8))
 def test_any_text_gives_no_error_and_no_invented_address(bodies: list[str]) -> None:
-    grammar = nvidia.Grammar()
+    codes, words = nvidia.Grammar(), accelerator_nvidia_text.Grammar()
     for number, body in enumerate(bodies):
-        for record in grammar.read(Line(body, number, origin="kernel")):
+        line = Line(body, number, origin="kernel")
+        for record in (*codes.read(line), *(told for told, _ in words.read(line))):
             if isinstance(record, Event):
                 place = record.component.partition("/")[2]
                 assert place in ("?", "0000:3b:00", "nvidia-nvswitch1") or place.startswith("GPU") or _in(place, bodies)
@@ -274,12 +328,13 @@ def _in(place: str, bodies: list[str]) -> bool:
 
 
 def test_state_stays_bounded_and_long_lines_are_read_in_part() -> None:
-    grammar = nvidia.Grammar()
+    grammar, words = nvidia.Grammar(), accelerator_nvidia_text.Grammar()
     for number in range(2000):
-        list(grammar.read(Line(f"NVRM: The NVIDIA GPU 0000:{number % 256:02x}:00.0", number, stream=str(number))))
+        list(words.read(Line(f"NVRM: The NVIDIA GPU 0000:{number % 256:02x}:00.0", number, stream=str(number))))
         list(grammar.read(Line(f"nvidia-nvswitch{number}: SXid (PCI:0000:9c:00.0): 11001, Fatal, x", number)))
-    assert len(grammar._probed) <= nvidia.MAX_STATE
-    assert len(grammar._switch_errors) <= nvidia.MAX_STATE
+        list(grammar.read(Line(f"NVRM: Xid (PCI:0000:{number % 256:02x}:00): {number}", number)))
+    assert len(words._probed) <= nvidia_lines.MAX_STATE
+    assert max(len(grammar._switch_errors), len(grammar._told)) <= nvidia_lines.MAX_STATE
     for filling in ("(", "0", " ", "PCI:", ", pid=", "_"):
         read("NVRM: Xid (PCI:0000:3b:00): 31, " + filling * 60_000)
         read("NVRM: Xid (" + filling * 60_000)

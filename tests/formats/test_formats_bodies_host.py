@@ -144,3 +144,21 @@ def test_partitions_and_name_spaces_are_their_disk() -> None:
     devices = ("nvme2n1", "nvme2n1p3", "nvme2c0n1", "sda", "sda3", "md0", "dm-3")
     found = [events(f"I/O error, dev {device}, sector 8 op 0x0:(READ)")[0].component for device in devices]
     assert found == [f"disk:?/{name}" for name in ("nvme2", "nvme2", "nvme2", "sda", "sda", "md0", "dm-3")]
+
+
+def test_corrected_errors_are_worth_watching_once_they_come_often() -> None:
+    summary = "pcieport 0000:64:01.0: AER: Corrected error received: 0000:65:00.0"
+    seldom = "".join(f"[{60 * i}.000000] {summary}\n" for i in range(40))
+    often = "".join(f"[{i}.000000] {summary}\n" for i in range(40))
+    undated = f"{summary}\n" * 40
+    assert {event.kind for event in events(seldom)} == {event.kind for event in events(undated)} == {"pcie.corrected"}
+    [first, second] = [event for event in events(often) if event.kind == "pcie.corrected_rate"]
+    assert (first.component, first.count) == ("pcie:?/0000:65:00.0", 16) == (second.component, second.count)
+
+
+def test_rates_are_of_one_module_and_host() -> None:
+    line = "[{}.000000] EDAC MC0: 1 CE memory read error on DIMM_{} (channel:0)\n"
+    mixed = "".join(line.format(i, "AB"[i % 2]) for i in range(18))
+    alone = "".join(line.format(i, "A") for i in range(10))
+    assert {event.kind for event in events(mixed)} == {"dimm.corrected"}
+    assert [event.kind for event in events(alone)].count("dimm.corrected_rate") == 1

@@ -16,7 +16,11 @@ from sickbay.messages import Event, decode, encode
 from sickbay.schema import Samples
 from sickbay.vocabulary import event_kinds
 
-GRAMMARS = ("ascend_collective", "collective", "elastic", "monitor", "scheduler", "training", "watchdog")
+GRAMMARS = (
+    "actors", "ascend_collective", "collective", "collective_report", "elastic", "monitor", "rendezvous",
+    "scheduler", "straggler", "training",
+    "transport", "watchdog",
+)  # fmt: skip
 MUTATIONS = 5000
 
 

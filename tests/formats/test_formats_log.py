@@ -22,6 +22,7 @@ SPOKEN_BY_KERNEL = frozenset(
     [
         "accelerator_mthreads",
         "accelerator_nvidia",
+        "accelerator_nvidia_text",
         "disk",
         "filesystem",
         "lifecycle",

@@ -20,7 +20,7 @@ def test_every_row_has_a_place_and_every_section_a_source() -> None:
     for target in (*targets().values(), *metric_names.files().values()):
         metric, source = target.metric, target.source
         assert source.source
-        assert metric.to or metric.code, target.name
+        assert metric.to or metric.speaks, target.name
         if metric.to:
             column = TABLES[source.table].column(metric.to)
             assert not (metric.sum_over and column.type == "gauge"), target.name

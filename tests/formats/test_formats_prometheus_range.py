@@ -222,3 +222,17 @@ def test_mutations_never_crash() -> None:
                 case _:
                     data[place:place] = chance.choice([b"null", b"1e999", b"[[", b'"', b"{}", b"-0"])
         read(bytes(data) + (deep if turn % 500 == 0 else b""))
+
+
+def test_an_export_with_times_of_its_own_and_what_curl_says_before_an_answer() -> None:
+    name = "DCGM_FI_DEV_ROW_REMAP_FAILURE"
+    export = {"metric": {"__name__": name, **CARD}, "values": [0, 1], "timestamps": [T * 1000, T * 1000 + 15_000]}
+    pasted = "$ curl -sG localhost:9090/api/v1/query_range\n" + json.dumps(answer(series(name, CARD, "0", "1")))
+    for text in (json.dumps(export) + "\n", pasted):
+        assert prometheus_range.confidence(text.encode(), "input.txt") > 0.8
+        found = [one.record for one in prometheus_range.read([text.encode()], Tally())]
+        [samples] = [record for record in found if isinstance(record, Samples)]
+        assert samples.at_ms.tolist() == [T * 1000, T * 1000 + 15_000]
+        [event] = [record for record in found if isinstance(record, Event)]
+        assert event.code == "row remap failed"
+        assert 'UUID="GPU-5be1"' in event.message

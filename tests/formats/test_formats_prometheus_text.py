@@ -128,8 +128,8 @@ def test_a_window_count_is_a_cross_check_whose_code_is_the_label() -> None:
     )
     records, _ = read(text)
     [event] = [record for record in records if isinstance(record, Event)]
-    assert (event.component, event.code, event.count, event.severity) == (NAME, "XID 79", 2, Severity.INFO)
-    assert event.kind == "accelerator.code_reported"
+    assert (event.component, event.code, event.count, event.severity) == (NAME, "XID 79", 2, Severity.WARNING)
+    assert event.kind == "accelerator.fault_reported"
     assert event.attributes["window"] == "yes"
     assert event.attributes["window_ms"] == "300000"
 
@@ -139,7 +139,44 @@ def test_a_last_code_is_told_once_and_again_only_after_a_change() -> None:
     records, _ = read(scrapes)
     events = [record for record in records if isinstance(record, Event)]
     assert [event.code for event in events] == ["XID 31", "XID 79"]
-    assert all(event.attributes["last_value"] == "yes" and event.severity is Severity.INFO for event in events)
+    assert all(event.attributes["last_value"] == "yes" for event in events)
+    # The program's error is information; the hardware's is worth watching, for its time is not known.
+    assert [event.kind for event in events] == ["accelerator.code_reported", "accelerator.fault_reported"]
+    assert [event.severity for event in events] == [Severity.INFO, Severity.WARNING]
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "code"),
+    [
+        (f"DCGM_FI_DEV_ROW_REMAP_FAILURE{{{CARD}}} 1", "accelerator.code_reported", "row remap failed"),
+        (f"DCGM_FI_DEV_ROW_REMAP_FAILURE{{{CARD}}} 0", "", ""),
+        (f"DCGM_FI_DEV_ROW_REMAP_FAILURE{{{CARD}}} 9223372036854775794", "", ""),
+        (f"DCGM_FI_DEV_FABRIC_MANAGER_STATUS{{{CARD}}} 4", "accelerator.fault_reported", "fabric manager failed"),
+        (f"DCGM_FI_DEV_FABRIC_MANAGER_STATUS{{{CARD}}} 3", "", ""),
+        (f'DCGM_EXP_GPU_HEALTH_STATUS{{{CARD},health_watch="MEM"}} 20', "accelerator.fault_reported", "health failed"),
+        ('gpu_health{gpu_id="3",hostname="n1"} 0', "accelerator.fault_reported", "health 0"),
+        ('gpu_health{gpu_id="3",hostname="n1"} 1', "", ""),
+        ('nvidia_smi_gpu_recovery_action{uuid="a1b2"} 2', "accelerator.recovery_action", "recovery action 2"),
+        ('dcgm_xid_errors{gpu="0",uuid="GPU-a1"} 48', "accelerator.fault_reported", "XID 48"),
+    ],
+)
+def test_single_values_that_say_something_by_themselves(line: str, kind: str, code: str) -> None:
+    records, _ = read(line + "\n")
+    events = [record for record in records if isinstance(record, Event)]
+    assert [(event.kind, event.code) for event in events] == ([(kind, code)] if kind else [])
+    assert all(event.message == line for event in events)
+
+
+def test_what_curl_and_a_shell_print_round_a_scrape_does_not_hide_it() -> None:
+    text = (
+        "$ curl -v http://localhost:9400/metrics\n*   Trying 127.0.0.1:9400...\n> GET /metrics HTTP/1.1\n"
+        "> Host: localhost:9400\n< HTTP/1.1 200 OK\n< Content-Type: text/plain\n< \n```\n"
+        "  0     0    0     0    0     0      0      0 --:--:-- --:--:-- --:--:--     0# HELP x y\n"
+        f"DCGM_FI_DEV_ROW_REMAP_FAILURE{{{CARD}}} 1\n* Connection #0 to host localhost left intact\n```\n"
+    )
+    assert prometheus_text.confidence(text.encode(), "input.txt") > 0.9
+    _, tally = read(text)
+    assert tally.unparsed == 0
 
 
 def test_a_partition_never_stands_for_its_device() -> None:

@@ -146,7 +146,7 @@ def test_a_job_becomes_a_placement_and_an_event() -> None:
 
 
 def test_a_failed_node_is_named_only_where_one_can_be_meant() -> None:
-    assert events(run(job("NODE_FAIL"))) == [("job:4471", "job.node_failed", "slurm NODE_FAIL")]
+    assert events(run(job("NODE_FAIL"))) == [("job:4471", "job.host_lost", "slurm NODE_FAIL")]
     assert events(run(job("NODE_FAIL", nodes="gx-n07"))) == [
         ("job:4471", "job.node_failed", "slurm NODE_FAIL"),
         ("host:gx-n07", "scheduler.host_failed_job", "slurm NODE_FAIL"),

@@ -216,7 +216,8 @@ LITERALS: tuple[str, ...] = (
     "L2_PROTECTION_FAULT_STATUS", "oison is c", "GPU reset", "VRAM is lost", " timeout, signaled seq",
     "timeout, but soft recovered", "reaches threshold value", "RAS records", "GPU will not be initialized",
     "Fatal error during GPU init", "device lost from bus", "qcm fence wait loop", "The cp might be in",
-    "GPU is throttled", "by GPU node-",
+    "GPU is throttled", "by GPU node-", "GPU Recovery Failed", "GPU recovery failed", "ASIC reset failed", "device wedged",
+    "over temperature range", "Critical Temperature Fault", " CTF!", "SMU: ", "MES failed to respon", " PCS ",
 )  # fmt: skip
 
 
@@ -296,6 +297,19 @@ SAMPLES: tuple[Sample, ...] = (
     Sample(
         "amdgpu 0000:d5:00.0: amdgpu: Fatal error during GPU init",
         (_of("accelerator.init_failed", _D5, "init failed"),),
+    ),
+    Sample(
+        "amdgpu 0000:d5:00.0: amdgpu: ERROR: GPU over temperature range(SW CTF) detected!\n"
+        "amdgpu 0000:d5:00.0: amdgpu: ERROR: System is going to shutdown due to GPU SW CTF!",
+        (_of("accelerator.thermal_slowdown", _D5, "critical temperature", severity="fatal", advice="drain_host"),) * 2,
+    ),
+    Sample(
+        "amdgpu 0000:d5:00.0: MES failed to respond to msg=RESET\n"
+        "amdgpu 0000:d5:00.0: [drm] device wedged, but recovered through reset",
+        (
+            _of("accelerator.context_timeout", _D5, "scheduler firmware silent"),
+            _of("accelerator.reset_done", _D5, "GPU reset done"),
+        ),
     ),
     Sample(
         "HW Exception by GPU node-3 (Agent handle: 0x55aa00c0ffee) reason :GPU Hang",

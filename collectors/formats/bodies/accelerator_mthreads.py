@@ -115,6 +115,6 @@ SAMPLES: tuple[Sample, ...] = (
     Sample(
         "MTGPU 0000:5e:00.0: XID 0x09000002, not published",
         ({"type": "event", "component": "accelerator:?/0000:5e:00", "kind": "accelerator.unknown_code",
-          "code": "MTGPU 0x09000002", "advice": None},),
+          "code": "MTGPU 0x09000002", "advice": "watch"},),
     ),
 )  # fmt: skip

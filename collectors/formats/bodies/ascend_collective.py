@@ -34,8 +34,9 @@ _TAG = re.compile(r"tag\[(?:Hcom)?([A-Za-z]{3,40})[_\]]")
 _GROUP = re.compile(r"group:? ?\[([^\],]{1,120})[\],]")
 _TASK = re.compile(r"taskType\[(Notify Wait|Memcpy|Reduce Inline)\]")
 _CODE = re.compile(r"\b(EI\d{4})\b")
-_SOCKET_WAIT = re.compile(r"wait socket establish timeout, role\[\d\] rank\[(\d{1,7})\] timeout\[(\d{1,6}) ?s\]")
-_TORCH = re.compile(r"\bERR02(\d{3})\b")
+_SOCKET_WAIT = re.compile(r"wait socket establish timeout, role\[\d\] rank\[(\d{1,7})\] timeout\[(\d{1,6}) ?s?\]")
+_LISTEN = re.compile(rf"listen on ip\[{_IP}\] and (?:specific )?port\[(\d{{1,5}})\] fail")
+_TORCH = re.compile(r"\bERR0([0-2])(\d{3})\b")  # 00 the framework, 01 its operators, 02 the distributed layer
 _SDMA = re.compile(r"ProcessStarsSdmaErrorInfo.{0,200}?cqeStatus=(0x[28])\b")
 _NO_RANK = 4_294_967_295  # printed where the waiting rank waits for its own stream
 
@@ -47,6 +48,9 @@ _SIGNATURES = (  # text -> kind, code, blame; the reading of the vendor's fault-
     ("Device lost heartbeart", "rank.device_error", "device lost heartbeat", Blame.HARDWARE),
     ("Device lost heartbeat", "rank.device_error", "device lost heartbeat", Blame.HARDWARE),
     ("UCE ERROR", "rank.device_error", "memory error", Blame.HARDWARE),
+    ("hbm multi bit ecc", "rank.device_error", "memory error", Blame.HARDWARE),
+    ("vector core execution is abnormal", "rank.device_error", "vector core exception", Blame.APPLICATION),
+    ("aicore execution is abnormal", "rank.device_error", "AI core exception", Blame.APPLICATION),
     ("HCCL function error", "rank.collective_error", "collective function failed", Blame.EITHER),
     ("FORCE STOP", "rank.collective_aborted", "stopped by the watchdog", Blame.EITHER),
 )
@@ -69,6 +73,9 @@ LITERALS = (
     "EI0",
     "EI9999",
     "wait socket establish timeout",
+    "listen on ip[",
+    "ERR00",
+    "ERR01",
     "ERR02",
     "ProcessStarsSdmaErrorInfo",
     *(text for text, _, _, _ in _SIGNATURES),
@@ -169,10 +176,16 @@ def _task(body: str, told: int) -> list[Record]:
     return [Progress(rank=rank, group=group, op=op, state="waiting"), timeout]
 
 
-def _signature(body: str, rank: int) -> list[Record]:
+def _signature(body: str, told: int) -> list[Record]:
+    own = _first(_OWN, body)
+    rank = told if told >= 0 or not own else int(own)
     if match := _SOCKET_WAIT.search(body):
         facts = {"timeout_s": match[2]}
         return [event("rank.collective_error", rank_name(int(match[1])), facts, code="EI0006 link set-up timed out")]
+    if match := _LISTEN.search(body):
+        facts = {"address": match[1], "port": match[2]}
+        told = {"code": "EI0019 port in use", "blame": Blame.APPLICATION}
+        return [event("rank.collective_error", rank_name(rank), facts, **told)]
     if match := _SDMA.search(body):
         code = f"copy engine status {match[1]}"
         return [event("rank.device_error", rank_name(rank), code=code, blame=Blame.HARDWARE, severity=Severity.ERROR)]
@@ -186,7 +199,7 @@ def _signature(body: str, rank: int) -> list[Record]:
         kind, blame = _CODES[match[1]]
         return [event(kind, rank_name(rank), code=match[1], blame=blame)]
     if match := _TORCH.search(body):
-        return [event("rank.collective_error", rank_name(rank), code=f"ERR02{match[1]}")]
+        return [event("rank.collective_error", rank_name(rank), code=f"ERR0{match[1]}{match[2]}")]
     return []
 
 
@@ -221,6 +234,16 @@ SAMPLES = (
                 "code": "link no connect",
             },
         ),
+    ),
+    Sample(
+        f"{_HEAD}[hccl_socket.cc:100] [811][HcclSocket][Listen] socket type[1], listen on ip[192.0.2.31] and specific "
+        "port[16666] fail. Please check the port status and whether the port is been using by other process.",
+        ({"type": "event", "kind": "rank.collective_error", "blame": "application", "code": "EI0019 port in use"},),
+    ),
+    Sample(
+        f"{_HEAD}[hccl_socket_manager.cc:778] [811][Wait][LinkEstablish]wait socket establish timeout, role[1] "
+        "rank[12] timeout[120]",
+        ({"type": "event", "component": "rank:?/12", "kind": "rank.collective_error"},),
     ),
     Sample(
         f"{_HEAD}[hccl_socket_manager.cc:583] [187] | 192.0.2.31(0) | 16666 | 192.0.2.45(1) | 3234403008 | client | "
@@ -268,6 +291,15 @@ SAMPLES = (
     Sample(
         "[ERROR] HCCP(7720,python):2025-05-14-09:10:11.1 [ra_hdc.c:512]ra hdc message process failed ret(-67)",
         ({"type": "event", "component": "port:?/?", "kind": "port.error"},),
+    ),
+    Sample(
+        "[ERROR] 2024-07-03-11:28:40 (PID:639, Device:0, RankID:16) ERR00100 PTA call acl api failed.",
+        ({"type": "event", "component": "rank:?/16", "kind": "rank.collective_error", "blame": "either"},),
+    ),
+    Sample(
+        "[rank3]: EZ9999: 2025-06-11-03:02:01.1 The error from device(chipId:3, dieId:0), there is an hbm multi bit "
+        "ecc error, device id 3",
+        ({"type": "event", "component": "rank:?/3", "kind": "rank.device_error", "blame": "hardware"},),
     ),
     Sample(
         "[rank3]: RuntimeError: ERR02200 DIST call hccl api failed.",

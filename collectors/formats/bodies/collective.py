@@ -9,13 +9,13 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from collectors.codes.collective import COMPLETIONS, DEVICE_ERRORS, LOCAL, Completion
+from collectors.codes.collective import COMPLETIONS, DEVICE_ERRORS, LOCAL, MISUSES, Completion
 from collectors.formats.bodies import Sample
 from collectors.formats.events import LINE_LIMIT, event, rank_name
 from collectors.formats.rank_prefix import origin
 from collectors.formats.reading import Line, Record
 from sickbay.components import UNKNOWN, Kind, name, path
-from sickbay.messages import Event, Placement, RankPlace
+from sickbay.messages import Blame, Event, Placement, RankPlace
 
 _MAX_RANKS = 65_536  # places remembered until the end of the input
 _MAX_TOLD = 4096  # failed transfers whose repetition in an exception is recognised
@@ -25,7 +25,8 @@ _HEAD = re.compile(
     r"(?P<library>[A-Z]{1,8}CCL) (?P<level>[A-Z]{4,6}) (?P<text>.*)"
 )
 _BKCL = re.compile(
-    r"\[(?:\d\d:\d\d:\d\d\]\[(?P<host>[\w.-]{1,253})\]\[\d{1,10}\]\[)?ERR\]\[BKCL\]\[[^\]]{1,200}\] (?P<text>.+)"
+    r"\[(?:\d\d:\d\d:\d\d\]\[(?P<host>[\w.-]{1,253})\]\[\d{1,10}\]\[)?(?P<level>ERR|WARN)\]\[BKCL\]"
+    r"\[[^\]]{1,200}\] (?P<text>.+)"
 )
 _COMPLETION = re.compile(
     r"Got completion (?:from peer (?P<peer>[^\s<]{1,80})(?:<\d{1,6}>)? )?with "
@@ -47,8 +48,13 @@ _SPEED = re.compile(
 _CLOSED = re.compile(r"Connection closed by remote peer (?P<peer>[^\s<]{1,253})(?:<\d{1,6}>)?")
 _SOCKET = re.compile(
     r"(?:[Cc]onnect to|[Cc]all to \w{2,12} from) (?P<peer>[^\s<]{1,253})<\d{1,6}> (?:failed|returned) ?:? ?"
-    r"(?P<why>Connection reset by peer|Connection refused|Connection timed out|No route to host)"
+    r"(?P<why>Connection reset by peer|Connection refused|Connection timed out|No route to host|Broken pipe)"
 )
+_MISMATCH = re.compile(
+    r"(?P<what>Mismatched collective detected|collective mismatch error|Message truncated"
+    r"|receiving \d{1,18} bytes instead of \d{1,18})"
+)
+_PEER = re.compile(r"\bpeer ([^\s<]{1,253})<\d{1,6}>")
 _QUEUE_PAIR = re.compile(
     r"Call to ibv_modify_qp failed with (?:error )?(?:\d{1,4} )?(?P<why>[A-Za-z ]{3,60})"
     r"(?:, on dev (?P<device>[\w.-]{1,64}):\d{1,3})?"
@@ -57,18 +63,19 @@ _LOCAL_END = re.compile(r"local GID ([0-9A-Fa-f:.]{2,45})")
 _REMOTE_END = re.compile(r"remote GID ([0-9A-Fa-f:.]{2,45})")
 _GLOO = re.compile(r"\bpair\.cc:\d{1,5}\] (?P<why>Connection (?:closed|reset) by peer) \[(?P<peer>[^\]\s]{2,60})\]:\d")
 _OWN_RANK = re.compile(r"\[(?:PG ID \d{1,9} PG GUID \w{1,40}\(default_pg\) |PG 0 )?Rank (\d{1,7})\]")
+_TEST = re.compile(r"(?P<host>[\w.-]{1,253}): Test \w?CCL failure \S{1,200}:\d{1,6} '(?P<what>[^'(/]{3,60})")
 _RESULT = re.compile(r"\b[a-z]ccl(?P<what>(?:Remote|System|Internal)Error|Unhandled\w{1,8}Error|InvalidUsage): [A-Z]")
 _INIT = re.compile(
     r"comm (?P<comm>0x[0-9a-f]{1,16}) rank (?P<rank>\d{1,7}) n[Rr]anks (?P<of>\d{1,7}) (?:cuda|hip|musa)Dev \d{1,4} "
     r"(?:nvmlDev \d{1,4} )?busId (?P<bus>[0-9a-f]{4,12})(?: commId (?P<id>0x[0-9a-f]{1,16}))?"
 )
 _DEVICE_ERROR = re.compile(
-    r"(?:CUDA|Cuda|cuda|HIP|hip|MUSA|XPU)(?: driver| runtime)? ?(?:[Ee]rror|failure)(?: \d{1,4})?[:,]? ?'?"
-    r"(?P<what>[^'\"\n]{4,120})"
+    r"(?:(?:CUDA|Cuda|cuda|HIP|hip|MUSA|XPU)(?: driver| runtime)? ?(?:[Ee]rror|failure)(?: ?\(?\d{1,4}\)?)? ?[:,]?"
+    r"|(?:CUDA|HIP)_ERROR_[A-Z_]{3,60}:|THCudaCheck FAIL [^:]{1,300}:) ?'?(?P<what>[^'\"\n]{4,120})"
 )
 _MEMORY = re.compile(
     r"(?:CUDA|HIP|MUSA|NPU|MLU|XPU) out of memory|(?:CUDA|HIP|MUSA|hip|cuda) error: out of memory"
-    r"|failure \d{0,4} ?'out of memory'"
+    r"|failure \d{0,4} ?'out of memory'|(?:CUDA|HIP)_ERROR_OUT_OF_MEMORY|RESOURCE_EXHAUSTED: Out of memory"
 )
 
 
@@ -80,6 +87,7 @@ LITERALS = (
     "Connection closed by remote peer",
     "CCL WARN",
     "pair.cc:",
+    "CCL failure ",
     "cclRemoteError: ",
     "cclSystemError: ",
     "cclInternalError: ",
@@ -89,6 +97,9 @@ LITERALS = (
     "nRanks ",
     "][BKCL][",
     "out of memory",
+    "_ERROR_OUT_OF_MEMORY",
+    MISUSES[0],
+    "RESOURCE_EXHAUSTED: Out of memory",
     "onnect to ",
     *(text for text, _, _ in DEVICE_ERRORS),
 )
@@ -123,7 +134,11 @@ class Collective:
             return
         facts = {"device": head["device"]} if head else {}
         own = _OWN_RANK.search(text) if start.rank < 0 else None
-        for found in _events(text, host, int(own[1]) if own else start.rank, facts):
+        rank = int(own[1]) if own else start.rank
+        told = list(_events(text, host, rank, facts))
+        if not told and ((head and head["level"] == "WARN") or start.rest.startswith(MISUSES)):
+            told = [_warning(text, host, rank, facts)]
+        for found in told:
             if not self._repeated(found, own_line=head is not None):
                 yield found
 
@@ -172,10 +187,14 @@ def _events(text: str, host: str, rank: int, facts: dict[str, str]) -> Iterator[
             return
     if found := _device_error(text, host, rank, facts):
         yield found
+    elif match := _TEST.search(text):
+        what = match["what"].strip()
+        yield event("rank.collective_error", rank_name(rank), facts, code=what, host=match["host"])
     elif match := _RESULT.search(text):
         yield event("rank.collective_error", rank_name(rank), facts, code=match["what"], host=host)
     elif match := _BKCL.search(text):
-        yield event("rank.collective_error", rank_name(rank), facts, code=match["text"][:60], host=match["host"] or "")
+        kind = "rank.collective_error" if match["level"] == "ERR" else "rank.collective_notice"
+        yield event(kind, rank_name(rank), facts, code=match["text"][:60], host=match["host"] or "")
 
 
 def _completion(text: str, host: str, facts: dict[str, str]) -> Event | None:
@@ -210,7 +229,7 @@ def _async_event(text: str, host: str, facts: dict[str, str]) -> Event | None:
     for words, kind in kinds.items():
         if what.startswith(words):
             return event(kind, port, facts, code=what, host=host)
-    if match["fatal"] and "catastrophic" in what:
+    if "catastrophic" in what:
         return event("nic.health", name(Kind.NIC, host or UNKNOWN, device), facts, code=what, host=host)
     return None
 
@@ -242,18 +261,49 @@ def _socket(text: str, host: str, facts: dict[str, str]) -> Event | None:
     if not match:
         return None
     why = match.groupdict().get("why") or "closed by peer"
-    kind = "path.peer_closed" if why.endswith("by peer") else "path.not_connected"
+    kind = "path.peer_closed" if why.endswith(("by peer", "pipe")) else "path.not_connected"
     peer = _plain(match["peer"])
     return event(kind, path(host or UNKNOWN, peer), facts | {"peer_address": peer}, code=why, host=host)
 
 
+def _fabric(text: str, host: str, facts: dict[str, str]) -> Event | None:
+    """A libfabric plug-in's request whose far end did not answer; which address that was it does not print."""
+    silent = re.search("Unresponsive (?:receiver|remote)|Unreachable remote", text)
+    code = silent[0].lower() if silent else ""
+    return event("path.retry_exceeded", path(host or UNKNOWN), facts, code=code, host=host) if silent else None
+
+
+def _mismatch(text: str, host: str, facts: dict[str, str]) -> Event | None:
+    """Two ends that expect different operations or sizes: the program or its settings."""
+    match = _MISMATCH.search(text)
+    if not match:
+        return None
+    facts = facts | {"peer_address": _first(_PEER, text)}
+    return event("rank.collective_mismatch", rank_name(-1), facts, code=match["what"][:40], host=host)
+
+
+def _warning(text: str, host: str, rank: int, facts: dict[str, str]) -> Event:
+    """Any other warning of the library: a known misuse is the program's, the rest is told and judged by nobody."""
+    misuse = next((words for words in MISUSES if words in text), "")
+    if misuse:
+        told = {"code": misuse, "blame": Blame.APPLICATION, "host": host}
+        return event("rank.collective_error", rank_name(rank), facts, **told)
+    return event("rank.collective_notice", rank_name(rank), facts, host=host)
+
+
 _READERS = (
+    ("NET/OFI", _fabric),
     ("Got completion", _completion),
     ("async ", _async_event),
     ("speed change detected", _speed),
     ("ibv_modify_qp", _queue_pair),
     ("Connection", _socket),
     ("No route to host", _socket),
+    ("Broken pipe", _socket),
+    ("mismatch", _mismatch),
+    ("Mismatched collective", _mismatch),
+    ("Message truncated", _mismatch),
+    ("bytes instead of", _mismatch),
 )
 
 
@@ -363,6 +413,59 @@ SAMPLES = (
     Sample(
         "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [192.0.2.71]:40111",
         ({"type": "event", "component": "path:192.0.2.71~?", "kind": "path.peer_closed"},),
+    ),
+    Sample(
+        "gx-r04-n12:2204:2391 [2] misc/socket.cc:518 NCCL WARN Net : Call to recv from 192.0.2.90<58001> failed : "
+        "Broken pipe",
+        ({"type": "event", "component": "path:192.0.2.90~gx-r04-n12", "kind": "path.peer_closed"},),
+    ),
+    Sample(
+        "gx-r04-n12:2204:2391 [2] transport/net_ib.cc:1040 NCCL WARN NET/IB : req 0/1 tag 0 peer 192.0.2.90<58001> "
+        "collective mismatch error, local size 65536 remote size 4096",
+        (
+            {
+                "type": "event",
+                "kind": "rank.collective_mismatch",
+                "host": "gx-r04-n12",
+                "attributes": {"device": "2", "peer_address": "192.0.2.90"},
+            },
+        ),
+    ),
+    Sample(
+        "gx-r04-n12:2204:2391 [0] init.cc:750 NCCL WARN Duplicate GPU detected : rank 2 and rank 0 both on CUDA device "
+        "1b000",
+        ({"type": "event", "kind": "rank.collective_error", "blame": "application", "code": "Duplicate GPU detected"},),
+    ),
+    Sample(
+        "gx-r04-n12:5511:5570 [3] process_err_completion:1723 NCCL WARN NET/OFI Request 0x7f completed with error. RC: "
+        "103. Error: 4169 (Unresponsive receiver (reachable by EFA device but handshake failed)).",
+        ({"type": "event", "component": "path:gx-r04-n12~?", "kind": "path.retry_exceeded"},),
+    ),
+    Sample(
+        "Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 2000",
+        ({"type": "event", "component": "rank:?/?", "kind": "rank.collective_error", "blame": "application"},),
+    ),
+    Sample(
+        "THCudaCheck FAIL file=/src/THC/THCStream.cpp line=40 error=46 : all CUDA-capable devices are busy or "
+        "unavailable",
+        ({"type": "event", "component": "rank:?/?", "kind": "rank.device_error", "code": "busy or unavailable"},),
+    ),
+    Sample(
+        "[WARN][BKCL][/src/bkcl/src/init.cpp:714] init_bkcl_context failed",
+        ({"type": "event", "component": "rank:?/?", "kind": "rank.collective_notice"},),
+    ),
+    Sample(
+        "gx-r04-n12: Test NCCL failure common.cu:958 'internal error - please report this issue / '",
+        ({"type": "event", "kind": "rank.collective_error", "host": "gx-r04-n12"},),
+    ),
+    Sample(
+        'gx-r04-n12:2204:2391 [0] init.cc:127 NCCL WARN Missing "iommu=pt" from kernel command line which can lead to '
+        "system instablity or hang!",
+        ({"type": "event", "kind": "rank.collective_notice", "severity": "info", "host": "gx-r04-n12"},),
+    ),
+    Sample(
+        "failed call to cuDevicePrimaryCtxRetain: CUDA_ERROR_ECC_UNCORRECTABLE: uncorrectable ECC error encountered",
+        ({"type": "event", "component": "rank:?/?", "kind": "rank.device_error", "blame": "hardware"},),
     ),
     Sample(
         "[rank44]: RuntimeError: CUDA error: uncorrectable ECC error encountered",

@@ -19,9 +19,9 @@ LITERALS = (
     "forced readonly", "BTRFS error (device", "BTRFS critical (device",
 )  # fmt: skip
 
-_NVME = r"^nvme (?P<disk>nvme\d{1,4}): "
+_NVME = r"^(?:nvme )?(?P<disk>nvme\d{1,4}): "
 _TIMEOUT = re.compile(
-    _NVME + r"I/O (?:tag )?\d{1,6}(?: \([0-9a-f]{1,8}\))?(?: opcode 0x[0-9a-f]{1,4} \([\w /]{1,30}\))? "
+    _NVME + r"I/O (?:tag )?\d{1,6}(?: \([0-9a-f]{1,8}\))?(?: opcode 0x[0-9a-f]{1,4})?(?: \([\w /]{1,30}\))? "
     r"QID (?P<queue>\d{1,6}) timeout, (?P<what>aborting|reset controller|completion polled|disable controller)"
 )
 _DOWN = re.compile(_NVME + r"controller is down; will reset: CSTS=(?P<status>0x[0-9a-f]{1,8})")
@@ -158,6 +158,14 @@ def _expect(kind: str, component: str, **fields: object) -> tuple[dict[str, obje
 
 
 SAMPLES = (
+    Sample(
+        "nvme1: controller is down; will reset: CSTS=0xffffffff, PCI_STATUS=0xffff",
+        ({"type": "event", "kind": "disk.timeout", "component": "disk:?/nvme1"},),
+    ),
+    Sample(
+        "nvme nvme2: I/O 263 (I/O Cmd) QID 2 timeout, aborting",
+        ({"type": "event", "kind": "disk.timeout", "component": "disk:?/nvme2"},),
+    ),
     Sample(
         "nvme nvme2: I/O tag 71 (a047) opcode 0x2 (I/O Cmd) QID 9 timeout, aborting req_op:READ(0) size:65536",
         _expect("disk.timeout", "disk:?/nvme2", attributes={"queue": "9", "then": "aborting"}),

@@ -5,7 +5,7 @@
 
 import re
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from collectors.formats.bodies import Sample
 from collectors.formats.events import LINE_LIMIT, event, rank_name
@@ -43,6 +43,8 @@ _SIGNALS = {
     15: _Ending("SIGTERM"),  # told to stop: a victim
 }
 
+_UNEXPLAINED = (4, 6, 7, 9, 11)  # signals that somebody or something sent: the ending says that, not who
+
 LITERALS = (
     "failed (exitcode:",
     "(first observed failure)",
@@ -75,7 +77,8 @@ class Elastic:
         """`rank.exited` events, and `job.requeued` for a restart in place."""
         body = line.body[:LINE_LIMIT]
         if match := _FAILED.search(body):
-            return (_exited(int(match["code"]), _Block(local=match["local"]), match["pid"], line.host),)
+            block = _Block(root=True, local=match["local"])  # the first that the agent of this node saw end
+            return (_exited(int(match["code"]), block, match["pid"], line.host),)
         if match := _RESTART.search(body):
             facts = {"state": match[1], "attempts_left": match[2], "attempts": match[3]}
             return (event("job.requeued", name(Kind.JOB, UNKNOWN), facts, code="restart in place"),)
@@ -120,9 +123,13 @@ def _exited(code: int, block: _Block, pid: str, host: str) -> Event:
         "pid": pid,
         "time": block.time,
         "first_observed": "true" if block.root else "",
+        "unexplained": "true" if block.root and -code in _UNEXPLAINED else "",
     }
     word = f"exit {code} {ending.name}".rstrip()
-    told = {"severity": ending.severity, "blame": ending.blame, "host": block.host or host}
+    told: dict[str, Any] = {"severity": ending.severity, "blame": ending.blame, "host": block.host or host}
+    if block.host:  # a block says on its other lines which host and rank it means
+        text = f"rank {block.rank} (local_rank {block.local}, pid {pid}) on {block.host} ended with {word}"
+        told["message"] = f"{text}, first observed failure" if block.root else text
     return event("rank.exited", rank_name(block.rank), facts, code=word, **told)
 
 

@@ -62,6 +62,8 @@ _STACK_HEADS = (
     "R13: ",
     "ORIG_RAX",
 )
+_LOOK_S = 20  # kernel.watchdog_thresh twice: after so long a CPU is reported, and again after as long
+_MOST_LOOKS = 100_000
 _MAX_FRAMES = 60  # lines of a stack that are read
 
 
@@ -82,7 +84,8 @@ class GRAMMAR:
         if match := _STUCK.match(line.body):
             self._held, self._last = (_event("host.task_stuck", match, limit_s=match["limit"]), line), line.number
         elif match := _SOFT.match(line.body):
-            yield _event("host.soft_lockup", match, cpu=match["cpu"], stuck_s=match["stuck"])
+            event = _event("host.soft_lockup", match, cpu=match["cpu"], stuck_s=match["stuck"])
+            yield replace(event, count=min(_MOST_LOOKS, max(1, int(match["stuck"]) // _LOOK_S)))
         elif match := _HARD.match(line.body):
             yield told("host.hard_lockup", _HOST, attributes={"cpu": match["cpu"]})
         elif match := _STALL.match(line.body):
@@ -120,6 +123,10 @@ def _expect(kind: str, **fields: object) -> tuple[dict[str, object], ...]:
 
 
 SAMPLES = (
+    Sample(
+        "watchdog: BUG: soft lockup - CPU#7 stuck for 226906s! [napi/eth0-11:2210]",
+        _expect("host.soft_lockup", process="napi/eth0-11[2210]", count=11345),
+    ),
     Sample(
         "watchdog: BUG: soft lockup - CPU#12 stuck for 26s! [loader thread:9120]",
         _expect("host.soft_lockup", process="loader thread[9120]", attributes={"cpu": "12", "stuck_s": "26"}),

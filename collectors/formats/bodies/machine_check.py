@@ -9,10 +9,11 @@ from collections.abc import Iterator
 
 from collectors.formats import apei
 from collectors.formats.bodies import Sample
+from collectors.formats.rates import Rates
 from collectors.formats.reading import Line, Record
 from collectors.formats.speaking import kernel_speaks, process, told
 from sickbay.components import UNKNOWN, Kind, Name, name
-from sickbay.messages import Severity
+from sickbay.messages import Event, Severity
 
 LITERALS = (
     "Machine Check", "EDAC ", "_STATUS[", "Memory failure: ", "hardware memory error", "temperature above threshold",
@@ -22,6 +23,7 @@ LITERALS = (
 _UNCORRECTED = 1 << 61  # Intel SDM vol. 3B, IA32_MCi_STATUS.UC; the same bit in AMD's MCA_STATUS
 _CONTEXT_CORRUPT = 1 << 57
 _MAX_COUNT = 1_000_000
+_OFTEN, _OFTEN_S = 10, 86_400  # corrected errors of one module: mcelog.conf, [dimm] ce-error-threshold = 10 / 24h
 
 _BANK = re.compile(
     r"^(?:mce: )?(?:\[Hardware Error\]: )?CPU (?P<cpu>\d{1,5}): Machine Check(?: Exception| Event)?: "
@@ -55,6 +57,7 @@ class GRAMMAR:
 
     def __init__(self) -> None:
         self._groups = apei.Groups()
+        self._rates = Rates(_OFTEN, _OFTEN_S)
 
     def read(self, line: Line) -> Iterator[Record | tuple[Record, Line]]:
         """The errors that this line tells, and the firmware record that it ends."""
@@ -67,7 +70,12 @@ class GRAMMAR:
             return
         for pattern, tell in _TELLS:
             if match := pattern.match(line.body):
-                yield tell(match)
+                record = tell(match)
+                yield record
+                if record.kind == "dimm.corrected" and (
+                    count := self._rates.reached(record.component, line, record.count)
+                ):
+                    yield told("dimm.corrected_rate", record.component, code="corrected errors often", count=count)
                 return
 
     def end(self) -> Iterator[tuple[Record, Line]]:
@@ -84,18 +92,24 @@ def _dimm(label: str = "") -> Name:
     return name(Kind.DIMM, UNKNOWN, label) if label else name(Kind.DIMM, UNKNOWN)
 
 
-def _bank(match: re.Match[str]) -> Record:
-    status = int(match["status"], 16)
+def bank_record(cpu: str, bank: str, status_word: str) -> Event:
+    """The error in a bank by its status word (hexadecimal); `cpu` may be empty."""
+    status = int(status_word, 16)
     what = "uncorrected" if status & _UNCORRECTED else "corrected"
-    attributes = {"bank": match["bank"], "status": match["status"], "cpu": match["cpu"]}
+    attributes = {"bank": bank, "status": status_word} | ({"cpu": cpu} if cpu else {})
     if status & _CONTEXT_CORRUPT:
         attributes["context_corrupt"] = "yes"
     if status & 0xEF80 == 0x80:  # compound code 0000 0000 1MMM CCCC: the memory controller; which module is not told
-        return told(f"dimm.{what}", _dimm(), code=f"MCE bank {match['bank']}", attributes=attributes)
-    return told(f"cpu.{what}", _cpu(match["cpu"]), code=f"MCE bank {match['bank']}", attributes=attributes)
+        return told(f"dimm.{what}", _dimm(), code=f"MCE bank {bank}", attributes=attributes)
+    component = _cpu(cpu) if cpu else name(Kind.CPU, UNKNOWN)
+    return told(f"cpu.{what}", component, code=f"MCE bank {bank}", attributes=attributes)
 
 
-def _amd(match: re.Match[str]) -> Record:
+def _bank(match: re.Match[str]) -> Event:
+    return bank_record(match["cpu"], match["bank"], match["status"])
+
+
+def _amd(match: re.Match[str]) -> Event:
     flags = match["flags"].split("|")
     deferred = "Deferred" in flags  # found but not used by anybody yet
     wrong = bool(int(match["status"], 16) & _UNCORRECTED) or deferred
@@ -108,7 +122,7 @@ def _amd(match: re.Match[str]) -> Record:
     )
 
 
-def _edac(match: re.Match[str]) -> Record:
+def _edac(match: re.Match[str]) -> Event:
     label = match["label"].strip()
     known = label and not label.startswith(("any memory", "unknown memory", "unknown label"))
     return told(
@@ -120,21 +134,21 @@ def _edac(match: re.Match[str]) -> Record:
     )
 
 
-def _poisoned(match: re.Match[str]) -> Record:
+def _poisoned(match: re.Match[str]) -> Event:
     kind = "dimm.page_recovered" if match["result"] in ("Recovered", "Delayed") else "dimm.uncorrected"
     return told(kind, _dimm(), attributes={"page": match["page"], "result": match["result"]})
 
 
-def _killing(match: re.Match[str]) -> Record:
+def _killing(match: re.Match[str]) -> Event:
     who = process(match["name"], match["pid"])
     return told("dimm.uncorrected", _dimm(), process=who, attributes={"page": match["page"]})
 
 
-def _consumed(match: re.Match[str]) -> Record:
+def _consumed(match: re.Match[str]) -> Event:
     return told("dimm.uncorrected", _dimm(), attributes={"address": match["address"]})
 
 
-def _hot(match: re.Match[str]) -> Record:
+def _hot(match: re.Match[str]) -> Event:
     attributes = {"sensor": match["what"].lower()} | ({"total": match["total"]} if match["total"] else {})
     return told("cpu.throttled", _cpu(match["cpu"]), attributes=attributes)
 
@@ -209,6 +223,13 @@ SAMPLES = (
     Sample(
         "EDAC MC0: 1 UE memory read error on DIMM_B1 (channel:0 slot:0 page:0x11 offset:0x0 grain:32)",
         _expect("dimm.uncorrected", "dimm:?/DIMM_B1", code="EDAC UE", severity=Severity.FATAL),
+    ),
+    Sample(
+        "EDAC MC1: 262 CE memory read error on DIMM_C2 (channel:1 slot:0 page:0x20 offset:0x940 - OVERFLOW area:DRAM)",
+        (
+            {"type": "event", "kind": "dimm.corrected", "component": "dimm:?/DIMM_C2", "count": 262},
+            {"type": "event", "kind": "dimm.corrected_rate", "component": "dimm:?/DIMM_C2", "count": 262},
+        ),
     ),
     Sample("EDAC amd64 MC1: 1 CE on any memory (csrow:2 channel:1)", _expect("dimm.corrected", "dimm:?/mc1")),
     Sample(

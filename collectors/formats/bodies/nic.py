@@ -19,7 +19,8 @@ LITERALS = (
     "op_mod(0x", "Will cause a leak of a command resource", "ink up", "ink down", "ink is Up", "ink is Down",
     "ink is up", "ink is down", "link becomes ready", "NETDEV WATCHDOG", "Lost carrier", "Gained carrier",
     "reporting a fatal error", "High temperature on sensors", "emperature warning", "Firmware fatal reset",
-    "irmware non-fatal reset", "Global reset", "Critical temperature", "catastrophic error",
+    "irmware non-fatal reset", "Global reset", "Critical temperature", "catastrophic error", "TX timeout detected",
+    "PCIe link lost", "failed with error code -", "HMC Error", "error cqe on cqn", "etected Hardware Unit Hang",
 )  # fmt: skip
 
 _DEVICE = re.compile(
@@ -49,7 +50,10 @@ _PLAIN = (  # text at the start of a driver's message -> kind, severity where it
     (re.compile(r"^health recovery flow aborted|^health recovery failed"), "nic.health", None),
     (re.compile(r"^(?:mlx5_error_sw_reset: )?start$|^starting health recovery flow"), "nic.reset", None),
     (re.compile(r"^health recovery succeeded"), "nic.reset", Severity.INFO),
-    (re.compile(r"^PCI slot is unavailable"), "nic.gone", None),
+    (re.compile(r"^(?:PCI slot is unavailable|PCIe link lost)"), "nic.gone", None),
+    (re.compile(r"^\w{1,40} failed with error code -\d"), "nic.health", None),
+    (re.compile(r"^(?:TX timeout detected|Detected Hardware Unit Hang)"), "nic.queue_timeout", None),
+    (re.compile(r"^HMC Error"), "nic.reset", None),
     (re.compile(r"^(?:High temperature on sensors|[Tt]emperature warning|Critical temperature)"), "nic.hot", None),
     (re.compile(r"^Firmware fatal reset event"), "nic.health", None),
     (re.compile(r"^Firmware non-fatal reset event"), "nic.reset", None),
@@ -62,6 +66,12 @@ _QUEUE = re.compile(
     r"^NETDEV WATCHDOG: (?:CPU: \d{1,5}: )?(?P<port>[\w.-]{1,20}) \((?P<driver>[\w-]{1,24})\): "
     r"transmit queue (?P<queue>\d{1,6}) timed out"
 )
+# The same from a driver without a PCI address in front (systems on a chip), and since 6.3 from every one.
+_QUEUE_OF = re.compile(
+    r"^(?P<driver>[a-z][\w-]{1,24}) [\w:.]{1,40} (?P<port>[\w.-]{1,20}): NETDEV WATCHDOG: (?:CPU: \d{1,5}: )?"
+    r"transmit queue (?P<queue>\d{1,6}) timed out"
+)
+_CQE = re.compile(r"^infiniband (?P<device>[a-z]\w{2,20}): .{0,60}(?:Requester|Responder|Unknown) error cqe on cqn")
 _CARRIER = re.compile(r"^(?P<port>[\w.-]{1,20}): (?P<state>Lost|Gained) carrier$")
 _READY = re.compile(r"^(?:IPv6: )?(?:ADDRCONF\(NETDEV_(?:CHANGE|UP)\): )?(?P<port>[\w.-]{1,20}): link becomes ready")
 _ISSUE_WARNING = 4  # kernel levels: 0 emergency to 7 debug; 3 is an error
@@ -76,18 +86,22 @@ class GRAMMAR:
             yield _port("port.down" if match["state"] == "Lost" else "port.up", match["port"], "")
         if not kernel_speaks(line):
             return
-        if match := _DEVICE.match(line.body):
-            rest = _WHERE.sub("", match["rest"], count=1)
-            if (record := _of_driver(rest, match["device"], match["port"] or "")) is not None:
-                yield record
-        elif match := _QUEUE.match(line.body):
+        if match := _QUEUE.match(line.body) or _QUEUE_OF.match(line.body):
             yield told(
                 "nic.queue_timeout",
                 name(Kind.NIC, UNKNOWN, match["port"]),
                 attributes={"queue": match["queue"], "driver": match["driver"]},
             )
+        elif match := _DEVICE.match(line.body):
+            rest = _WHERE.sub("", match["rest"], count=1)
+            if (record := _of_driver(rest, match["device"], match["port"] or "")) is not None:
+                yield record
         elif match := _FATAL_VERBS.match(line.body):
             yield told("nic.health", name(Kind.NIC, UNKNOWN, match["device"]))
+        elif match := _CQE.match(line.body):
+            yield told(
+                "nic.command_refused", name(Kind.NIC, UNKNOWN, match["device"]), attributes={"what": "error cqe"}
+            )
         elif match := _READY.match(line.body):
             yield _port("port.up", match["port"], "")
 
@@ -164,6 +178,26 @@ def _expect(kind: str, component: str, **fields: object) -> tuple[dict[str, obje
 
 
 SAMPLES = (
+    Sample(
+        "r8125 0000:22:04.0 enp34s4: NETDEV WATCHDOG: CPU: 3: transmit queue 0 timed out 5010 ms",
+        ({"type": "event", "kind": "nic.queue_timeout", "component": "nic:?/enp34s4"},),
+    ),
+    Sample(
+        "mlx5_core 0000:5e:00.0 ens4f0np0: TX timeout detected",
+        ({"type": "event", "kind": "nic.queue_timeout", "component": "nic:?/0000:5e:00.0"},),
+    ),
+    Sample(
+        "igb 0000:02:00.0 enp2s0: PCIe link lost",
+        ({"type": "event", "kind": "nic.gone", "component": "nic:?/0000:02:00.0"},),
+    ),
+    Sample(
+        "mlx5_core 0000:03:00.0: mlx5_load_one failed with error code -22",
+        ({"type": "event", "kind": "nic.health", "component": "nic:?/0000:03:00.0"},),
+    ),
+    Sample(
+        "infiniband rocep33s0f0: mlx5_poll_one:527:(pid 0): Responder error cqe on cqn 0x406:",
+        ({"type": "event", "kind": "nic.command_refused", "component": "nic:?/rocep33s0f0"},),
+    ),
     Sample(
         "mlx5_core 0000:9a:00.0: Port module event: module 0, Cable unplugged",
         _expect("optic.unplugged", "optic:?/0000:9a:00.0"),

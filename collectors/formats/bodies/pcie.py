@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from collectors.formats import apei
 from collectors.formats.bodies import Sample
+from collectors.formats.rates import Rates
 from collectors.formats.reading import Line, Record
 from collectors.formats.speaking import ADDRESS, kernel_speaks, told
 from sickbay.components import UNKNOWN, Kind, Name, name, pci_address
@@ -59,6 +60,8 @@ _BANDWIDTH = re.compile(
 _BY_HAND = ("button press", "Attention button")
 _GONE = ("Link Down", "Card not present")
 _DETAIL_LINES = 40  # a detail this far behind its error belongs to another one
+# DCGM's limit of replays on a sixteen-lane link of generation 4: a bit error rate of 1e-12.
+_OFTEN, _OFTEN_S = 16, 60
 _MAX_PORTS = 256  # functions remembered for what came before
 _FIRMWARE_KINDS = {
     "corrected": "pcie.corrected", "info": "pcie.corrected", "recoverable": "pcie.uncorrected", "fatal": "pcie.fatal",
@@ -73,6 +76,7 @@ class GRAMMAR:
         self._non_fatal: set[str] = set()  # functions and ports whose last uncorrected error was not fatal
         self._by_hand: set[str] = set()  # slots switched off with their button
         self._groups = apei.Groups()
+        self._rates = Rates(_OFTEN, _OFTEN_S)
 
     def read(self, line: Line) -> Iterator[Record | tuple[Record, Line]]:
         """The errors that this line tells or completes."""
@@ -101,8 +105,12 @@ class GRAMMAR:
 
     def _release(self) -> Iterator[tuple[Record, Line]]:
         held, self._held = self._held, None
-        if held is not None:
-            yield held
+        if held is None:
+            return
+        yield held
+        event, line = held
+        if event.kind == "pcie.corrected" and (count := self._rates.reached(event.component, line)):
+            yield told("pcie.corrected_rate", event.component, code="corrected errors often", count=count), line
 
     def _detailed(self, body: str) -> bool:
         """Whether the line belongs to the error that is held."""

@@ -31,7 +31,10 @@ _SUFFIXES = (  # what follows CANCELLED or FAILED -> kind
     ("non-zero exit code", "job.failed"),
 )
 _OOM = re.compile(r"Detected (\d{1,9}) oom[_-]kill event\S{0,3} in (?:StepId=|step )(\d{1,12})")
-_NODE_FAILURE = re.compile(rf"srun: error: Node failure on {_HOSTS}")
+_NODE_FAILURE = re.compile(rf"\b(?:srun|salloc): error: Node failure on {_HOSTS}")
+_LAUNCH = re.compile(
+    rf"Task launch for (?:StepId=)?(?P<job>\d{{1,12}})\S{{0,20}} failed on node {_HOSTS}: (?P<why>.{{3,80}})"
+)
 _TASK = re.compile(
     rf"srun: error: {_HOSTS}: tasks? (?P<tasks>\d[\d,-]{{0,1000}}): "
     r"(?P<how>Exited with exit code (?P<code>\d{1,3})|\w.{2,60})"
@@ -58,12 +61,15 @@ _CONTAINER = re.compile(
     r"\bcontainer \"?(?P<name>[\w.-]{1,120})\"? .{0,80}?exit ?[Cc]ode:?[ =]{0,2}(?P<code>\d{1,3})\b"
 )
 
+_LIMIT = re.compile(r"\b[Rr]eason\"?[:=]\s{0,20}\"?OOMKilled\b")
+
 LITERALS = (
     "*** JOB ",
     "*** STEP ",
     "oom_kill event",
     "oom-kill event",
     "srun: error: ",
+    "salloc: error: ",
     "not responding",
     "update_node: node ",
     "_job_complete: JobId=",
@@ -72,6 +78,7 @@ LITERALS = (
     "count reported lower than configured",
     "status is now: NodeNotReady",
     "requested number of devices unavailable",
+    "OOMKilled",
     "xit code",
     "xitCode",
 )
@@ -143,6 +150,9 @@ def _srun(body: str) -> list[Record]:
     """srun's tasks are launchers as often as ranks: what ended is a process of a host."""
     if match := _NODE_FAILURE.search(body):
         return [event("scheduler.host_failed_job", host, code="node failure") for host in _hosts(match["hosts"])]
+    if match := _LAUNCH.search(body):
+        code, job = match["why"].strip(), match["job"]
+        return [event("scheduler.host_silent", host, code=code, job=job) for host in _hosts(match["hosts"])]
     match = _TASK.search(body)
     if not match:
         return []
@@ -183,6 +193,9 @@ def _devices(body: str) -> list[Record]:
 
 
 def _container(body: str) -> list[Record]:
+    if _LIMIT.search(body):
+        code = "container memory limit"
+        return [event("job.out_of_memory", name(Kind.JOB, UNKNOWN), code=code, blame=Blame.APPLICATION)]
     match = _CONTAINER.search(body)
     if not match:
         return []
@@ -230,6 +243,14 @@ SAMPLES = (
             {"type": "event", "component": "host:gx-r11-n05", "kind": "scheduler.host_failed_job"},
             {"type": "event", "component": "host:gx-r11-n06", "kind": "scheduler.host_failed_job"},
         ),
+    ),
+    Sample(
+        "salloc: error: Node failure on gx-r11-n05",
+        ({"type": "event", "component": "host:gx-r11-n05", "kind": "scheduler.host_failed_job"},),
+    ),
+    Sample(
+        "srun: error: Task launch for StepId=90233.0 failed on node gx-r11-n05: Communication connection failure",
+        ({"type": "event", "component": "host:gx-r11-n05", "kind": "scheduler.host_silent", "job": "90233"},),
     ),
     Sample(
         "srun: error: gx-r11-n05: tasks 32-39: Terminated",
@@ -280,6 +301,10 @@ SAMPLES = (
         "Warning  UnexpectedAdmissionError  pod/t-0  Allocate failed due to requested number of devices unavailable "
         "for nvidia.com/gpu. Requested: 8, Available: 7, which is unexpected",
         ({"type": "event", "component": "host:?", "kind": "scheduler.accelerators_fewer"},),
+    ),
+    Sample(
+        "      Reason:       OOMKilled",
+        ({"type": "event", "component": "job:?", "kind": "job.out_of_memory", "blame": "application"},),
     ),
     Sample(
         'container "trainer" of pod t-3 terminated, exit code 137',

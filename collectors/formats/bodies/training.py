@@ -31,7 +31,9 @@ _PADDLE = re.compile(r"\bglobal_step: (\d{1,12}), .{0,400}?\binterval_")
 _MAXTEXT = re.compile(r"\bcompleted step: (\d{1,12}), seconds: ([\d.]{1,20}),")
 _NEMO = re.compile(r"\bglobal_step[:=] ?(\d{1,12})(?:\.0+)?\b.{0,400}?\btrain_step_timing in s[:=] ?([\d.]{1,20})")
 _TITAN = re.compile(rf"\bstep: {{1,4}}(\d{{1,12}})  loss: {{1,4}}({_NUMBER})(?=\s)")
-_HUGGING = re.compile(rf"^\{{'loss': '?({_NUMBER})'?, .{{0,200}}?'learning_rate'")
+_HUGGING = re.compile(
+    rf"^\{{'loss': '?(?P<loss>{_NUMBER})'?, (?:'grad_norm': '?(?P<norm>{_NUMBER})'?, )?.{{0,200}}?'learning_rate'"
+)
 _PAIR = re.compile(rf"\b([A-Za-z][\w/]{{0,40}})[:=]\s{{0,2}}\[?({_NUMBER})(?=[\],;\s}}]|ms|T\b|$)")
 
 _LOCAL_NAN = re.compile(
@@ -164,8 +166,8 @@ def _records(start: Origin) -> Iterator[Record]:
             return
     if match := _LOCAL_NAN.search(text):
         yield _local_nan(match, text, start.rank)
-    elif (match := _HUGGING.match(text)) and _broken(match[1]):
-        yield _not_finite(-1, match[1])
+    elif (match := _HUGGING.match(text)) and (_broken(match["loss"]) or _broken(match["norm"] or "")):
+        yield _not_finite(-1, match["loss"])
 
 
 def _local_nan(match: re.Match[str], text: str, rank: int) -> Record:
@@ -346,6 +348,10 @@ SAMPLES = (
     ),
     Sample(
         "{'loss': nan, 'grad_norm': nan, 'learning_rate': 2e-05, 'epoch': 0.41}",
+        ({"type": "event", "component": "job:?", "kind": "job.loss_not_finite"},),
+    ),
+    Sample(
+        "{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 2e-05, 'epoch': 0.41}",
         ({"type": "event", "component": "job:?", "kind": "job.loss_not_finite"},),
     ),
     Sample(

@@ -17,7 +17,10 @@ from sickbay.messages import Progress
 _MAX_RANKS = 65_536  # waiting ranks remembered until their status line comes
 _MAX_NAMED = 256  # ranks that one report may name
 
-_CAUGHT = re.compile(r"Watchdog caught collective operation timeout: Work([A-Za-z]{1,16})\(")
+_CAUGHT = re.compile(
+    r"(?:Watchdog caught collective operation timeout: |\] Work (?=.{1,600}timed out in blocking wait))"
+    r"Work([A-Za-z]{1,16})\("
+)
 _FIELD = re.compile(r"(?:c10d::)?([A-Za-z]{1,24}(?:\(ms\))?)=(\[[\d, ]{0,200}\]|[^,()\[\]\s]{1,60})(?=[,)])")
 _DISPATCH = re.compile(r"Process group work (\w{1,40}), seq_num (\d{1,18}) dispatch timeout")
 _AT_WORK = re.compile(r"(?:detected by watchdog at work(?: sequence id)?|Timeout at \w{2,8} work): (\d{1,18})(?=\D)")
@@ -28,7 +31,9 @@ _GROUP = re.compile(
     r"\]?(?: \[PG GUID (?P<guid>[\w.:-]{1,60})(?:\((?P<title2>[^)]{0,80})\))?)? Rank (?P<rank>\d{1,7})\]"
 )
 _RANK = re.compile(r"\[Rank (\d{1,7})\]")
-_MISMATCH = re.compile(r"Rank (\d{1,7}) is running collective: CollectiveFingerPrint\((.{0,600}?)\)(?=[,.\s]|$)")
+_MISMATCH = re.compile(
+    r"Rank (\d{1,7}) is running (?:inconsistent )?collective: CollectiveFingerPrint\((.{0,600}?)\)(?=[,.\s]|$)"
+)
 _NOT_JOINED = re.compile(r"\[([\d, ]{1,2000})[^\]]{0,4}\] finished collective #(\d{1,18}), but didn't join collective")
 _NOT_FINISHED = re.compile(r"\[([\d, ]{1,2000})[^\]]{0,4}\] joined but didn't finish collective #(\d{1,18})")
 _NEVER = re.compile(r"ranks \[([\d, ]{1,2000})[^\]]{0,4}\] are the lagging ranks that caused this timeout")
@@ -49,11 +54,12 @@ _ABORTS = (  # text of a rank that goes down with the others -> what it is; tear
 
 LITERALS = (
     "Watchdog caught collective operation timeout",
+    "timed out in blocking wait",
     "dispatch timeout",
     "detected by watchdog at work",
     "Timeout at ",
     "ast enqueued",
-    "is running collective: CollectiveFingerPrint",
+    "ollective: CollectiveFingerPrint",
     "finished collective #",
     "joined but didn't finish collective #",
     "are the lagging ranks",
@@ -93,7 +99,7 @@ class Watchdog:
         if not any(literal in body for literal in LITERALS):
             return
         start = origin(body)
-        if "caught" in body or "dispatch timeout" in body:
+        if "caught" in body or "in blocking wait" in body or "dispatch timeout" in body:
             yield from self._caught(body, start)
         if " work" in body:
             yield from self._status(start)
@@ -213,7 +219,7 @@ def _mismatches(text: str) -> Iterator[Record]:
         work = _Work("", int(seq) if seq.isdecimal() and len(seq) < 19 else -1, told.get("OpType", ""))
         size = told.get("TensorShape", "")
         yield _progress(_Who(rank), work._replace(size=size), "entered", {})
-    if len(prints) > 1:
+    if prints and "Detected mismatch" in text:
         ranks = ",".join(str(rank) for rank, _ in prints)
         yield event("rank.collective_mismatch", rank_name(prints[0][0]), {"ranks": ranks}, code="collective mismatch")
 
@@ -317,6 +323,14 @@ SAMPLES = (
         ),
     ),
     Sample(
+        "[rank7]:[E1002 18:16:40.663 ProcessGroupNCCL.cpp:756] [Rank 7] Work WorkNCCL(SeqNum=77, OpType=ALLREDUCE, "
+        "NumelIn=16, NumelOut=16, Timeout(ms)=600000) timed out in blocking wait.",
+        (
+            {"type": "progress", "rank": 7, "seq": 77, "op": "ALLREDUCE", "state": "waiting"},
+            {"type": "event", "component": "rank:?/7", "kind": "rank.collective_timeout"},
+        ),
+    ),
+    Sample(
         "[Rank 88] Watchdog caught collective operation timeout: WorkMCCL(SeqNum=7702, OpType=ALLGATHER, "
         "TensorShape=[4096, 5120], Timeout(ms)=600000) ran for 600188 milliseconds before timing out.",
         (
@@ -349,6 +363,14 @@ SAMPLES = (
             {"type": "progress", "rank": 4, "seq": 91, "op": "ALLREDUCE", "size": "[1024]", "state": "entered"},
             {"type": "progress", "rank": 0, "seq": 91, "op": "BROADCAST", "size": "[16]", "state": "entered"},
             {"type": "event", "kind": "rank.collective_mismatch", "severity": "error"},
+        ),
+    ),
+    Sample(
+        "RuntimeError: Detected mismatch between collectives on ranks. Rank 2 is running inconsistent collective: "
+        "CollectiveFingerPrint(OpType=BROADCAST, TensorShape=[512], TensorDtypes=Float)",
+        (
+            {"type": "progress", "rank": 2, "op": "BROADCAST", "state": "entered"},
+            {"type": "event", "component": "rank:?/2", "kind": "rank.collective_mismatch"},
         ),
     ),
     Sample(

@@ -1,0 +1,64 @@
+"""Intel's driver of Gaudi accelerators (habanalabs): lost heartbeats, resets and failed starts."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from collectors.codes.lines import rules
+from collectors.formats.bodies import Sample
+from collectors.formats.reading import Line, Record
+from collectors.formats.speaking import kernel_speaks, told
+from sickbay.components import UNKNOWN, Kind, name, pci_address
+
+LITERALS = ("Device heartbeat failed", "is NOT usable", " reset device", "reset the device", "finished resetting the")
+
+_DEVICE = re.compile(
+    r"^(?:habanalabs|accel) (?P<pci>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])?:? ?(?P<number>(?:hl|accel)\d{1,3})?"
+    r": (?P<text>.*)$"
+)
+_TABLE = "gaudi_lines.toml"
+
+
+class GRAMMAR:
+    """One event a line."""
+
+    def read(self, line: Line) -> Iterator[Record]:
+        """What the driver says of a device."""
+        match = _DEVICE.match(line.body[:1000]) if kernel_speaks(line) else None
+        if match is None or not (match["pci"] or match["number"]):
+            return
+        component = name(Kind.ACCELERATOR, UNKNOWN, pci_address(match["pci"] or "") or match["number"])
+        for rule in rules(_TABLE):
+            if rule.found(match["text"]):
+                severity = {"severity": rule.severity} if rule.severity else {}
+                yield told(rule.kind, component, code=rule.code, scope="device", advice=rule.advice, **severity)
+                return
+
+    def end(self) -> Iterable[tuple[Record, Line]]:
+        """Nothing stays open."""
+        return ()
+
+
+def _expect(kind: str, device: str, **fields: object) -> dict[str, object]:
+    return {"type": "event", "kind": kind, "component": f"accelerator:?/{device}", **fields}
+
+
+SAMPLES = (
+    Sample(
+        "habanalabs hl3: Device heartbeat failed!\nhabanalabs hl3: Going to reset device\n"
+        "habanalabs hl3: Successfully finished resetting the 0000:b3:00.0 device",
+        (
+            _expect("accelerator.firmware_hang", "hl3"),
+            _expect("accelerator.reset_begun", "hl3"),
+            _expect("accelerator.reset_done", "hl3"),
+        ),
+    ),
+    Sample(
+        "habanalabs 0000:b3:00.0: Device heartbeat failed! PCI link is broken",
+        (_expect("accelerator.off_bus", "0000:b3:00", advice="reboot_host"),),
+    ),
+    Sample(
+        "habanalabs hl3: Failed to reset! Device is NOT usable",
+        (_expect("accelerator.reset_failed", "hl3", advice="reboot_host"),),
+    ),
+    Sample("habanalabs hl3: Successfully loaded firmware to device", ()),
+)
