@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, tzinfo
 from statistics import median
+from typing import NamedTuple
 
 from collectors.formats.reading import Reading
 from collectors.gather import Gathered
@@ -15,28 +16,54 @@ from sickbay.messages import Event
 from sickbay.schema import Samples
 
 AGREE_MS = 2_000  # boot offsets of one input that differ by more are not one clock
-DAY_MS = 86_400_000
+HALF_YEAR_MS = 183 * 86_400_000  # December lines beside a stamp of January are of the year before
+FIRST_MS, LAST_MS = 946_684_800_000, 4_102_444_800_000  # 2000 to 2099: a clock outside is not set and tells no year
+
+
+class Near(NamedTuple):
+    """What tells the year of a stamp without one: a time, and whether the same input tells it."""
+
+    at_ms: int
+    own: bool
 
 
 class Dater:
     """Dates the readings of one input; made by `daters`."""
 
-    def __init__(self, zone: tzinfo, year: int | None, boot_ms: float | None) -> None:
-        self._zone, self._year, self._boot_ms = zone, year, boot_ms
+    def __init__(self, zone: tzinfo, near: Near | None, boot_ms: float | None = None) -> None:
+        self._zone, self._near, self._boot_ms = zone, near, boot_ms
 
     def at_ms(self, stamp: Stamp, boot_s: float | None = None) -> int | None:
         """UTC milliseconds, None where unknown."""
-        at = resolve(stamp, self._zone, self._year)
+        at = self._in_its_year(stamp) if stamp.clock is Clock.NO_YEAR else resolve(stamp, self._zone)
         since_boot = stamp.ms if stamp.clock is Clock.SINCE_BOOT else None if boot_s is None else boot_s * 1000
         if at is None and since_boot is not None and self._boot_ms is not None:
             return round(self._boot_ms + since_boot)
+        return at
+
+    def booted(self, boot_ms: float | None) -> "Dater":
+        """The same with the time at which the kernel started."""
+        return Dater(self._zone, self._near, boot_ms)
+
+    def _in_its_year(self, stamp: Stamp) -> int | None:
+        """Stamp by stamp: a log that runs over New Year has lines of two years."""
+        if self._near is None:
+            return None
+        at_ms, own = self._near
+        year = datetime.fromtimestamp(at_ms / 1000, self._zone).year
+        at = resolve(stamp, self._zone, year)
+        for other in (year - 1, year + 1) if own else (year - 1,):
+            moved = resolve(stamp, self._zone, other)
+            gap = None if moved is None else at_ms - moved if other < year else moved - at_ms
+            if gap is not None and gap <= HALF_YEAR_MS and (at is None or abs(at - at_ms) > HALF_YEAR_MS):
+                return moved
         return at
 
 
 def daters(inputs: Sequence[Gathered], hosts: Sequence[str], zone: tzinfo = UTC) -> list[Dater]:
     """One dater an input. `hosts`: the host that the lines of each input speak of where they do not say."""
     latest = max((at for found in inputs if (at := _latest(found, zone)) is not None), default=None)
-    first = [Dater(zone, _year(found, zone, latest), None) for found in inputs]
+    first = [Dater(zone, _near(found, zone, latest)) for found in inputs]
     booted = _boot_times(inputs)
     shared = _shared_events(inputs, hosts, first)
     made = []
@@ -46,7 +73,7 @@ def daters(inputs: Sequence[Gathered], hosts: Sequence[str], zone: tzinfo = UTC)
             boot_ms = _borrowed_boot(found, host, shared)
         if boot_ms is None:
             boot_ms = booted.get(host)
-        made.append(Dater(zone, dater._year, boot_ms))
+        made.append(dater.booted(boot_ms))
     return made
 
 
@@ -58,23 +85,15 @@ def _latest(found: Gathered, zone: tzinfo) -> int | None:
         for reading in found.readings
         if isinstance(reading.record, Samples) and len(reading.record.at_ms) and reading.record.at_ms.max() > 0
     ]
-    return max(ends, default=None)
+    return max((at for at in ends if FIRST_MS <= at < LAST_MS), default=None)
 
 
-def _year(found: Gathered, zone: tzinfo, latest: int | None) -> int | None:
-    """The year of the input's own dated lines, else of the latest stamp of all inputs."""
+def _near(found: Gathered, zone: tzinfo, latest: int | None) -> Near | None:
+    """The latest dated line of the input itself, else the latest stamp of all inputs."""
     own = _latest(found, zone)
-    near = own if own is not None else latest
-    if near is None:
-        return None
-    year = datetime.fromtimestamp(near / 1000, zone).year
-    ahead = [
-        at
-        for reading in found.readings
-        if reading.stamp.clock is Clock.NO_YEAR and (at := resolve(reading.stamp, zone, year)) is not None
-    ]
-    # December lines beside a stamp of January are of the year before; half a year is the middle ground
-    return year - 1 if ahead and min(ahead) > near + 183 * DAY_MS else year
+    if own is not None:
+        return Near(own, own=True)
+    return None if latest is None else Near(latest, own=False)
 
 
 def _own_boot(found: Gathered, dater: Dater) -> float | None:

@@ -1,11 +1,12 @@
-"""Feature tables as detectors want them: every column there, missing is null, host and job beside the component."""
+"""Feature tables as detectors want them: every column there, missing is null, host, job and model beside the component."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import polars as pl
 
 from diagnosis.case import Case
 from sickbay import components
+from sickbay.messages import Identity
 
 
 def table(case: Case, name: str, columns: Sequence[str]) -> pl.DataFrame:
@@ -25,18 +26,50 @@ def table(case: Case, name: str, columns: Sequence[str]) -> pl.DataFrame:
 
 
 def with_jobs(frame: pl.DataFrame, case: Case) -> pl.DataFrame:
-    """The frame with `job`: the attempt on each component at the last time; null where none or more than one runs.
+    """The frame with `job`: the attempt on each component at the window's end; null where none or more than one ran.
 
     Where no placement is known at all, everything counts as one job named ``: peers can still be compared.
     """
     if not len(case.placements):
         return frame.with_columns(pl.lit("").alias("job"))
     components = frame["component"].unique().sort().to_list()
-    last = frame["end_ms"].max()
-    view = case.placements.at(int(last) - 1 if isinstance(last, int) else None)
+    parts = [
+        frame.filter(pl.col("end_ms").is_in(ends)).join(_jobs(case, components, ends[0]), on="component", how="left")
+        for ends in _epochs(case, frame["end_ms"].unique().sort().to_list())
+    ]
+    return pl.concat(parts).sort("component", "end_ms") if parts else frame.with_columns(pl.lit("").alias("job"))
+
+
+def _epochs(case: Case, ends: list[int]) -> Iterator[list[int]]:
+    """Ends of windows, split where another attempt begins or ends."""
+    epoch: list[int] = []
+    for end in ends:
+        if epoch and case.placements.at(end - 1) is not case.placements.at(epoch[0] - 1):
+            yield epoch
+            epoch = []
+        epoch.append(end)
+    if epoch:
+        yield epoch
+
+
+def _jobs(case: Case, components: list[str], end_ms: int) -> pl.DataFrame:
+    view = case.placements.at(end_ms - 1)
     jobs = [place.job if (place := view.job_of(component)) else None for component in components]
-    known = pl.DataFrame({"component": components, "job": jobs}, schema={"component": pl.String, "job": pl.String})
-    return frame.join(known, on="component", how="left").sort("component", "end_ms")
+    return pl.DataFrame({"component": components, "job": jobs}, schema={"component": pl.String, "job": pl.String})
+
+
+def with_models(frame: pl.DataFrame, case: Case) -> pl.DataFrame:
+    """The frame with `model`, as the inputs name it; null where they do not."""
+    told = {name: one.model for one in case.identities if one.model for name in names_of(one)}
+    known = {"component": list(told), "model": list(told.values())}
+    schema = {"component": pl.String, "model": pl.String}
+    return frame.join(pl.DataFrame(known, schema=schema), on="component", how="left").sort("component", "end_ms")
+
+
+def names_of(identity: Identity) -> list[components.Name]:
+    """The accelerator names that a device may go by: an input that knows no address uses the next best."""
+    told = dict.fromkeys(word for word in (identity.pci, identity.uuid, identity.index) if word)
+    return [components.name(components.Kind.ACCELERATOR, identity.host, word) for word in told]
 
 
 def job_name(job: str) -> str:

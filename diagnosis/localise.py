@@ -20,7 +20,7 @@ from sickbay.messages import Evidence, Severity, Suspect
 
 TOGETHER_MS = 7_200_000  # [house] different signs of one component further apart are different incidents
 SLACK_MS = 2_000  # clock error between well-kept sources, beside the sampling
-CERTAIN_EDGES = frozenset({"same", "part_of_host", "attached_to"})  # enough for undated evidence
+CERTAIN_EDGES = frozenset({"same", "told", "part_of_host", "attached_to"})  # enough for undated evidence
 HANGS = frozenset({"collective_stall", "rank_absent"})
 _ROLES = {"primary": 2, "workload": 1, "symptom": 0}
 

@@ -16,6 +16,7 @@ from sickbay.vocabulary import faults
 
 Edge: TypeAlias = Literal[
     "same",  # the same component
+    "told",  # the symptom's own source names the cause's component
     "part_of_host",  # both are parts of one host, or one is the host itself
     "attached_to",  # the symptom's component hangs below the cause's (one host, where no topology tells)
     "same_domain",  # one scale-up domain: a host, a fabric, a rack; else one job is assumed

@@ -26,6 +26,8 @@ class Relations:
         """How surely `symptom` hangs on `cause` over that edge."""
         if edge == "same":
             return float(cause.component == symptom.component)
+        if edge == "told":
+            return float(any(one.facts.get("victim_of") == cause.component for one in symptom.evidence))
         if edge == "part_of_host":
             return one_host(cause, symptom)
         if edge == "same_domain":
@@ -63,7 +65,7 @@ class Relations:
         first = self.jobs_of(cause, _at(cause, symptom))
         second = self.jobs_of(symptom, _at(symptom, cause))
         if first and second:
-            return float(bool(first & second))
+            return 1.0 if first & second else ASSUMED * (not (_known(first) and _known(second)))
         if kind_of(symptom.component) is Kind.PATH:
             return ASSUMED
         if len(self._case.placements):
@@ -122,6 +124,11 @@ def jobs_on(component: Name, case: Case, at_ms: int | None) -> frozenset[str]:
 
 def _host(component: Name) -> str | None:
     return host_of(component) if kind_of(component) in HOST_SCOPED else None
+
+
+def _known(jobs: frozenset[str]) -> bool:
+    """A job with a name of its own: a stand-in (`~...`) may be any job whose name its log did not tell."""
+    return any(not job.startswith("~") for job in jobs)
 
 
 def _at(cause: Claim, symptom: Claim) -> int | None:

@@ -29,7 +29,7 @@ COMPLETIONS = {  # rdma-core verbs.h, enum ibv_wc_status; readings of the public
     20: Completion("RESP_TIMEOUT_ERR", "path.remote_error"),
     21: Completion("GENERAL_ERR", "path.remote_error"),
 }
-MISUSES = (  # warnings of the library that the program or its settings cause; NCCL src/init.cc, misc/socket.cc, shmutils.cc
+MISUSES = (  # warnings that the program or its settings cause; NCCL src/init.cc, misc/socket.cc, misc/shmutils.cc
     "Duplicate GPU detected",
     "no socket interface found",
     "No IP interface found",
@@ -40,7 +40,14 @@ MISUSES = (  # warnings of the library that the program or its settings cause; N
     "No space left on device",
     "Invalid config",
     "Address already in use",
+    "might be caused by insufficient shared memory",
 )
+SETTINGS = frozenset(  # device errors that a driver, a build or a setting causes: another start changes nothing
+    {
+        "no kernel image is available", "invalid device ordinal", "driver version is insufficient",
+        "unsupported display driver", "forward compatibility was attempted", "system not yet initialized",
+    }
+)  # fmt: skip
 DEVICE_ERRORS = (  # the runtime's own sentence -> whose fault it usually is; in the order they are looked for
     ("uncorrectable ECC error", Blame.HARDWARE, Severity.ERROR),
     ("uncorrectable NVLink error", Blame.HARDWARE, Severity.ERROR),
@@ -48,6 +55,8 @@ DEVICE_ERRORS = (  # the runtime's own sentence -> whose fault it usually is; in
     ("no kernel image is available", Blame.APPLICATION, Severity.WARNING),
     ("invalid device ordinal", Blame.APPLICATION, Severity.WARNING),
     ("driver version is insufficient", Blame.APPLICATION, Severity.WARNING),
+    ("unsupported display driver", Blame.APPLICATION, Severity.WARNING),
+    ("forward compatibility was attempted", Blame.APPLICATION, Severity.WARNING),
     ("hardware stack error", Blame.APPLICATION, Severity.WARNING),
     ("illegal memory access", Blame.APPLICATION, Severity.WARNING),
     ("illegal instruction", Blame.APPLICATION, Severity.WARNING),

@@ -227,8 +227,9 @@ def _nothing(row: Code, kind: str) -> Code:
 
 def _recovery(row: Code, text: str) -> Told:
     found = _RECOVERY.search(text)
-    if not found:
-        return Told(row, {})
+    if not found:  # cut off: something is asked for, but what?
+        changed = "recovery action changed" in text
+        return Told(replace(row, severity=Severity.WARNING, advice=Action.WATCH) if changed else row, {})
     number = _recovery_number(found["new"], found["now"])
     attributes = {
         "from": (found["was"] or found["old"] or "").strip(),

@@ -4,9 +4,9 @@ other languages. Tried last, and only where no known envelope begins.
 Such a front tells at most a host; its date is not read.
 """
 
-import os.path
 import re
 from collections.abc import Callable, Iterable
+from itertools import takewhile
 
 import msgspec
 
@@ -37,7 +37,9 @@ def common_margin(lines: Iterable[str]) -> str:
         if match is None:
             return ""
         margins.append(match[0])
-    return os.path.commonprefix(margins)
+    shortest = min(margins, key=len, default="")
+    same = takewhile(lambda column: len(set(column)) == 1, zip(*margins, strict=False))
+    return shortest[: sum(1 for _ in same)]
 
 
 def behind_margin(line: Line, outermost: Inner) -> Line | None:

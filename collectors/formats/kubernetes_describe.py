@@ -22,7 +22,8 @@ _HEAD = re.compile(r"^\s*Type +Status +LastHeartbeatTime +LastTransitionTime +Re
 _ROW = re.compile(r"^ {1,8}(?P<what>[A-Za-z][\w./-]{2,80}) {1,80}(?P<state>True|False|Unknown) +(?P<rest>\S.{0,2000})$")
 _SECTION = re.compile(r"^(?P<title>[A-Z][A-Za-z -]{2,40}):")
 _DEVICE = re.compile(
-    r"^ {1,8}(?P<what>[\w.-]{3,80}/(?:npu|dcu|mlu|[\w.-]{0,30}gpu[\w.-]{0,30}|Ascend\w{1,12})):? +(?P<count>\d{1,5})(?: .{0,80})?$"
+    r"^ {1,8}(?P<what>[\w.-]{3,80}/(?:npu|dcu|mlu|[\w.-]{0,30}gpu[\w.-]{0,30}|Ascend\w{1,12})):? +"
+    r"(?P<count>\d{1,5})(?: .{0,80})?$"
 )
 
 

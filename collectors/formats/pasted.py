@@ -3,7 +3,8 @@
 import re
 
 CHATTER = re.compile(
-    r"[*<>](?: |$)|[{}] \[\d|```|% Total|Dload|HTTP/\d|.{0,120}--:--:--|[^{}]{0,80}[$#%>] ?(?:curl|wget|kubectl|http|sudo) "
+    r"[*<>](?: |$)|[{}] \[\d|```|% Total|Dload|HTTP/\d|.{0,120}--:--:--"
+    r"|[^{}]{0,80}[$#%>] ?(?:curl|wget|kubectl|http|sudo) "
 )
 
 

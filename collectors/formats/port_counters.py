@@ -13,7 +13,7 @@ from collectors.formats.port_findings import MAX_COUNTERS, of_counters
 from collectors.formats.reading import Reading, Tally
 from collectors.formats.text import lines
 from sickbay.components import UNKNOWN, Kind, Name, name
-from sickbay.messages import MAX_MESSAGE, Edge, Relation
+from sickbay.messages import MAX_MESSAGE, Action, Edge, Relation
 
 MAX_PORTS = 100_000
 _COMMAND = re.compile(r"(?:^|[\s;])ethtool (?:-S|--statistics) (?P<port>[\w.:-]{1,32})\s*$")
@@ -59,7 +59,7 @@ def confidence(head: bytes, name: str) -> float:
 def read(chunks: Iterable[bytes], tally: Tally, name: str = "") -> Iterator[Reading]:
     """What the counters of each port say."""
     before: dict[Name, dict[str, int]] = {}
-    listing, described = _Listing(), ""
+    listing, described, bad = _Listing(), "", set[Name]()
     for number, row in lines(chunks, tally):
         if match := _ERRORS_FOR.match(row):
             described = match["description"]
@@ -69,7 +69,7 @@ def read(chunks: Iterable[bytes], tally: Tally, name: str = "") -> Iterator[Read
             counted = {error["key"]: int(error["value"]) for error in _ERROR.finditer(match["rest"])}
             listing.now.update(counted if match["port"] != "ALL" else {})
         elif match := _BAD.match(row):
-            yield from _unhealthy(match, number)
+            yield from _unhealthy(match, number, bad)
         elif port := _begins(row, listing.port):
             yield from _told(listing, before)
             listing = _Listing(port, number)
@@ -93,13 +93,15 @@ def _begins(row: str, current: Name) -> Name:
     return name(Kind.PORT, match["guid"], match["port"]) if match else ""
 
 
-def _unhealthy(match: re.Match[str], number: int) -> Iterator[Reading]:
-    """A port that the subnet manager holds for bad, and the port at the other end of its link."""
+def _unhealthy(match: re.Match[str], number: int, known: set[Name]) -> Iterator[Reading]:
+    """A link that the subnet manager holds for bad: both its ends list it, the first tells it."""
     near = described_port(match["told"], match["guid"], match["port"])
     far = described_port(match["told2"], match["guid2"], match["port2"])
     yield Reading(Edge(child=min(near, far), parent=max(near, far), relation=Relation.LINK_END), number)
-    told = {"code": match["why"], "peer": far, "message": match[0][:MAX_MESSAGE]}
-    yield Reading(event("port.errors_grow", near, {"conditions": match["why"]}, **told), number)
+    if far not in known and len(known) < MAX_PORTS:
+        known.add(near)
+        told = {"code": match["why"], "peer": far, "message": match[0][:MAX_MESSAGE], "advice": Action.CHECK_LINK}
+        yield Reading(event("port.errors_grow", near, {"conditions": match["why"]}, **told), number)
 
 
 def _told(listing: _Listing, before: dict[Name, dict[str, int]]) -> Iterator[Reading]:

@@ -57,7 +57,8 @@ def _of_group(
     grown = {name: str(now[name] - before[name]) for name in group.names if before and _grew(name, now, before)}
     if grown:
         more = f"{kind}_grow" if kind == "port.errors" else kind
-        yield event(more, port, grown, code="grew", message=_written(grown, "+"))
+        advice = Action.CHECK_LINK if kind == "port.errors" else None
+        yield event(more, port, grown, code="grew", message=_written(grown, "+"), advice=advice)
     elif not before and (shown := _least(group, now)):
         more = f"{kind}_counted" if kind == "port.errors" else kind
         told = {"severity": Severity.WARNING, "advice": Action.WATCH}
@@ -99,8 +100,9 @@ def of_error_ratio(port: Name, ratios: Mapping[str, float], facts: Mapping[str, 
     before = ratios.get("raw", 0.0)
     after = max((value for name, value in ratios.items() if name != "raw"), default=0.0)
     if after >= POST_CORRECTION_LIMIT or before >= PRE_CORRECTION_LIMIT:
-        return event("port.errors_grow", port, facts, code="error ratio", message=_written(facts))
+        told = {"advice": Action.CHECK_LINK, "message": _written(facts)}
+        return event("port.errors_grow", port, facts, code="error ratio", **told)
     if after >= POST_CORRECTION_WATCH:
-        told = {"severity": Severity.WARNING, "advice": Action.WATCH}
-        return event("port.errors_counted", port, facts, code="error ratio", message=_written(facts), **told)
+        told = {"advice": Action.WATCH, "message": _written(facts)}
+        return event("port.errors_counted", port, facts, code="error ratio", **told)
     return None

@@ -1,17 +1,20 @@
 """Host links of accelerators that run narrower than card and slot allow: an absolute floor, whatever the past was.
 
-A link that has been narrow since the boot never changes, so its own history cannot show it.
+A link that has been narrow since the boot never changes, so its own history cannot show it. Where the same slot is as
+narrow on other hosts, or most cards of a model are, that is how the machines are built.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import polars as pl
 
+from diagnosis.boot_widths import place_of, slots_of, strength, told_widths, usual, widths_of
 from diagnosis.case import Case
+from diagnosis.detectors.explicit_code import build
 from diagnosis.evidence import CERTAIN, GOOD, bucket_of, identity
-from diagnosis.frames import table
-from sickbay.components import Kind, Name, name
-from sickbay.messages import Evidence, Identity, Severity
+from diagnosis.frames import table, with_models
+from sickbay.components import Name
+from sickbay.messages import Evidence, Severity, replace
 
 NAME, VERSION = "bus_width", "1"
 
@@ -21,31 +24,52 @@ COLUMNS = ("bus_width_lanes", "bus_width_max_lanes")
 
 
 def claims(case: Case) -> Iterable[Evidence]:
-    """One claim per narrow link."""
+    """One claim per narrow link and source: telemetry, and what the kernel told at boot."""
     frame = table(case, "accelerator", COLUMNS).filter(pl.col("bus_width_lanes") > 0)
-    if frame.height == 0:
-        return
     frame = frame.with_columns(pl.col("bus_width_max_lanes").replace(0.0, None).alias("told"))
-    yield from _narrow(frame.filter(pl.col("bus_width_lanes") < pl.col("told")), frame, case, CERTAIN, "told")
-    untold = frame.filter(pl.col("told").is_null())
-    yield from _narrower_than_peers(untold, case)
+    latest = frame.group_by("component", maintain_order=True).agg(pl.col("bus_width_lanes").last())
+    measured: dict[Name, float] = dict(latest.iter_rows())
+    seen = [*_narrow(frame.filter(pl.col("bus_width_lanes") < pl.col("told")), frame, case, CERTAIN, "told")]
+    seen = _not_by_design(seen, measured, case)
+    seen += _narrower_than_peers(frame.filter(pl.col("told").is_null()), case)
+    yield from seen
+    yield from _told_at_boot(case, measured, [one.component for one in seen])
+
+
+def _not_by_design(seen: list[Evidence], measured: Mapping[Name, float], case: Case) -> list[Evidence]:
+    """Without those whose slot is as narrow on other hosts, and without all where most cards of a host are narrow."""
+    slots = slots_of(case)
+    widths = widths_of(case, measured, slots)
+    kept = []
+    for one in seen:
+        place, lanes = place_of(one.component, slots), measured[one.component]
+        beside = widths.beside(place)
+        whole_host = len(beside) >= LEAST_PEERS - 1 and 2 * sum(other <= lanes for other in beside) >= len(beside)
+        if not usual(widths.on_hosts(place), lanes) and not whole_host:
+            kept.append(one)
+    return kept
+
+
+def _told_at_boot(case: Case, measured: Mapping[Name, float], narrow: Iterable[Name]) -> Iterator[Evidence]:
+    told, widths = told_widths(case, measured, narrow)
+    for one in sorted(told, key=lambda link: (link.component, link.slot)):
+        if llr := strength(one, told, widths, measured):
+            claim = build(
+                [*one.events], "pcie_degraded", one.component,
+                detector=NAME, version=VERSION, says="bus_narrow_told", llr=llr,
+            )  # fmt: skip
+            facts = claim.facts | {"lanes": str(one.lanes), "limit": str(one.limit)}
+            yield replace(claim, source_group=f"{one.component}|bus_width", facts=facts)
 
 
 def _narrower_than_peers(frame: pl.DataFrame, case: Case) -> Iterator[Evidence]:
     """Cards of one model have one width; a minority below it is narrow. Across models nothing is compared."""
-    models = {_component(identity): identity.model for identity in case.identities if identity.model}
-    names = pl.Series("component", list(models), dtype=pl.String)
-    known = pl.DataFrame({"component": names, "model": pl.Series("model", list(models.values()), dtype=pl.String)})
-    joined = frame.join(known, on="component", how="left").filter(pl.col("model").is_not_null())
+    joined = with_models(frame, case).filter(pl.col("model").is_not_null())
     usual = joined.group_by("model").agg(
         pl.col("bus_width_lanes").median().alias("peers"), pl.col("component").n_unique().alias("cards")
     )
     joined = joined.join(usual, on="model").filter(pl.col("cards") >= LEAST_PEERS)
     yield from _narrow(joined.filter(pl.col("bus_width_lanes") < pl.col("peers")), joined, case, GOOD, "peers")
-
-
-def _component(identity: Identity) -> Name:
-    return name(Kind.ACCELERATOR, identity.host, identity.pci or identity.uuid or identity.index)
 
 
 def _narrow(narrow: pl.DataFrame, all_rows: pl.DataFrame, case: Case, llr: float, limit: str) -> Iterator[Evidence]:

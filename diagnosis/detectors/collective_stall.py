@@ -136,7 +136,9 @@ def _absent(
     job: str, rank: int, who: frozenset[int], onset: int | None, progress: list[Progress], others: int
 ) -> Evidence:
     component = name(Kind.RANK, job, str(rank))
-    own = [one for one in progress if one.rank == rank]
+    own = [
+        one for one in progress if one.rank == rank and one.state != "absent"
+    ]  # what others say of it is not its word
     return Evidence(
         id=identity(NAME, VERSION, component, "rank_absent", bucket_of(onset, 60_000)),
         detector=NAME,

@@ -38,7 +38,8 @@ ELSEWHERE = frozenset(
         "filesystem.server_silent", "filesystem.unmounted", "host.task_stuck", "monitor.clock_off",
     }
 )  # fmt: skip
-CONSEQUENCE = ("victim_of", "caused_by")  # set by context rules: another event explains this one
+VICTIM = "victim_of"
+CONSEQUENCE = (VICTIM, "caused_by")  # set by context rules: another event explains this one
 STALE = ("window", "last_value")  # a value that tells that something was, not when
 PASSING = frozenset({"host.soft_lockup", "host.cpu_stall"})  # one may pass by itself, many do not
 OFTEN = 3  # [house] reports in one burst
@@ -47,10 +48,32 @@ CLEARED = ("cleared_by_boot", "cleared_by_recovery")  # what once was wrong is o
 
 
 def claims(case: Case) -> Iterable[Evidence]:
-    """One claim per burst of explicit events."""
-    for burst in bursts(event for event in case.events if _speaks(event)):
-        yield _claim(case, burst)
+    """One claim per burst of explicit events; peers that only complain of a part which speaks itself are its victims."""
+    spoken = [event for event in case.events if _speaks(event)]
+    own = {event.component for event in spoken if VICTIM not in event.attributes}
+    victims: dict[str, list[Event]] = defaultdict(list)
+    for event in spoken:
+        if event.attributes.get(VICTIM) in own:
+            victims[event.attributes[VICTIM]].append(event)
+    for burst in bursts(event for event in spoken if event.attributes.get(VICTIM) not in own):
+        yield _with_victims(_claim(case, burst), burst, victims.get(burst[0].component, []))
     yield from _repeats(case)
+
+
+def _with_victims(claim: Evidence, burst: list[Event], complaints: list[Event]) -> Evidence:
+    """The claim with those who complained while it was made; it cites their lines too."""
+    near = [event for event in complaints if any(_together(event, one) for one in burst)]
+    if not near:
+        return claim
+    names = ", ".join(sorted({event.component for event in near}))
+    return replace(claim, facts=claim.facts | {"victims": names}, cites=cites([*burst, *near]))
+
+
+def _together(one: Event, other: Event) -> bool:
+    first, second = event_time(one), event_time(other)
+    if first is None or second is None:
+        return one.path == other.path
+    return first[0] == second[0] and abs(first[1] - second[1]) <= BUCKET_MS
 
 
 def _speaks(event: Event) -> bool:

@@ -21,6 +21,7 @@ FLAP_MS = 600_000  # [house] a second loss within 10 min is a flap
 BACK_MS = 60_000  # [house] a carrier that returns within a minute was a flap
 BRING_UP_MS = 300_000  # [house] a host and its drivers start within five minutes
 ADMIN_MS = 5_000  # a port closed by a person, and the carrier that goes with it
+MANY_PORTS = 6  # [house] of one switch whose other ports nobody tells
 ALL_DOWN, MANY_DOWN = 0.8, 0.5  # [house] shares of a part's hosts that lost their carrier
 PARTS = (Kind.OPTIC, Kind.NIC, Kind.SWITCH, Kind.PDU, Kind.RACK, Kind.CLUSTER)
 FAULT_OF = {Kind.OPTIC: "optic_fault", Kind.NIC: "nic_failed", Kind.SWITCH: "switch_down", Kind.PDU: "power_lost"}
@@ -117,7 +118,7 @@ class _Lost:
         ranks = {
             part: (self._grade(part), len(ports), -PARTS.index(kind_of(part)), len(self.view.ancestors(part)), part)
             for part, ports in self.under.items()
-            if len(ports) > 1
+            if len(ports) > 1 and not self._little_known(part)
         }
         return max(ranks, key=lambda part: ranks[part], default=None)
 
@@ -132,6 +133,15 @@ class _Lost:
         members = {one for one in self.view.children(part) if kind_of(one) is Kind.PORT}
         ends = {end for port in ports for end in (port, self.view.other_end(port))}
         return len(members & ends) / len(members) if members else 1.0
+
+    def _little_known(self, part: Name) -> bool:
+        """A switch of which only its own lines tell: ports that never spoke are not known, two of them are no switch."""
+        return (
+            kind_of(part) is Kind.SWITCH
+            and len(self.under[part]) < MANY_PORTS
+            and not self.view.hosts_under(part)
+            and not self.view.children(part, Relation.ATTACHED_TO)
+        )
 
     def _grade(self, part: Name) -> int:
         share = self.share(part)

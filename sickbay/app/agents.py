@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from collectors.dating import HALF_YEAR_MS
 from collectors.formats import log
 from collectors.formats.reading import Reading, Tally
 from collectors.gather import Folder
@@ -56,6 +57,8 @@ class Tail:
         record, host = reading.record, reading.host or told.host
         year = datetime.fromtimestamp(seen_ms / 1000, UTC).year
         at = resolve(reading.stamp, UTC, year)
+        if at is not None and at > seen_ms + HALF_YEAR_MS:  # a line of December, read in January
+            at = resolve(reading.stamp, UTC, year - 1)
         at, line = seen_ms if at is None else at, first + reading.line
         if isinstance(record, Event):
             yield replace(

@@ -12,7 +12,7 @@ from collectors.attempts import job_names
 from collectors.dating import Dater, daters
 from collectors.formats.reading import Reading
 from collectors.gather import Gathered
-from collectors.identity import Names, addresses, host_for, hosts_told, short_names, told_host, stand_in
+from collectors.identity import Names, addresses, host_for, hosts_told, short_names, stand_in, told_host
 from collectors.neighbours import Bounds, bounds
 from sickbay.components import UNKNOWN, Kind, Name, name
 from sickbay.messages import Change, Edge, Event, Identity, Placement, Progress, Step, replace
@@ -93,7 +93,7 @@ class _Joiner:
         """Remembers the identities of an input before anything is named."""
         for reading in found.readings:
             if isinstance(reading.record, Identity):
-                owner = self._host(reading.record.host if reading.record.host != UNKNOWN else reading.host or host)
+                owner = self._host(reading.record.host) or self._host(reading.host) or host
                 self.joined.identities.append(replace(reading.record, host=owner))
 
     def _host(self, host: str) -> str:
@@ -123,7 +123,7 @@ class _Joiner:
                     job=owner,
                     path=path,
                     line=reading.line,
-                    host=self._host(record.host or reading.host),
+                    host=self._host(record.host) or self._host(reading.host),
                     at_ms=record.at_ms if record.at_ms is not None else at,
                 )
             )
@@ -150,7 +150,7 @@ class _Joiner:
             component=self._name(event.component, host, event.job or job),
             peer=self._name(event.peer, host, job) if event.peer else "",
             job=event.job or (job if job != UNKNOWN and event.component.partition(":")[0] in OF_JOB else ""),
-            host=event.host or host,
+            host=self._host(event.host) or host,
             at_ms=event.at_ms if event.at_ms is not None else at,
             until_ms=event.until_ms if event.until_ms is not None else dater.at_ms(reading.until),
             at_boot_s=boot_s,
@@ -162,7 +162,7 @@ class _Joiner:
         ranks = tuple(
             type(rank)(
                 rank=rank.rank,
-                host=self._host(rank.host if rank.host != UNKNOWN else host),
+                host=self._host(rank.host) or host,
                 component=self._name(rank.component, host, job) if rank.component else "",
                 role=rank.role,
             )
@@ -171,7 +171,7 @@ class _Joiner:
         return replace(  # type: ignore[no-any-return]
             record,
             job=record.job if record.job != UNKNOWN else job,
-            hosts=tuple(self._host(name if name != UNKNOWN else host) for name in record.hosts),
+            hosts=tuple(self._host(name) or host for name in record.hosts),
             ranks=ranks,
             # A scheduler's record is dated by its start; a rank's own line says only that it runs by now.
             from_ms=record.from_ms if record.from_ms is not None or not record.state else at,

@@ -116,6 +116,10 @@ def test_the_drivers_verdict_is_followed(tmp_path: Path, number: str, words: str
     assert action in asked(tmp_path, line(31, FORMS["with process"]), line(154, text=verdict))
 
 
+def test_a_verdict_that_is_cut_off_is_watched(tmp_path: Path) -> None:
+    assert asked(tmp_path, line(154, text="GPU recovery action changed from 0x0 (None) to")) == {Action.WATCH}
+
+
 def test_a_reset_cannot_reach_a_card_that_is_gone_whatever_the_driver_says(tmp_path: Path) -> None:
     verdict = line(154, text="GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)")
     assert asked(tmp_path, line(79), verdict) == {Action.REBOOT_HOST}

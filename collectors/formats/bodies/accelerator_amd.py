@@ -216,8 +216,9 @@ LITERALS: tuple[str, ...] = (
     "L2_PROTECTION_FAULT_STATUS", "oison is c", "GPU reset", "VRAM is lost", " timeout, signaled seq",
     "timeout, but soft recovered", "reaches threshold value", "RAS records", "GPU will not be initialized",
     "Fatal error during GPU init", "device lost from bus", "qcm fence wait loop", "The cp might be in",
-    "GPU is throttled", "by GPU node-", "GPU Recovery Failed", "GPU recovery failed", "ASIC reset failed", "device wedged",
-    "over temperature range", "Critical Temperature Fault", " CTF!", "SMU: ", "MES failed to respon", " PCS ",
+    "GPU is throttled", "by GPU node-", "GPU Recovery Failed", "GPU recovery failed", "ASIC reset failed",
+    "over temperature range", "Critical Temperature Fault", " CTF!",
+    "device wedged", "SMU: ", "MES failed to respon", " PCS ",
 )  # fmt: skip
 
 

@@ -6,15 +6,12 @@ from collections.abc import Iterable, Iterator
 from collectors.codes.lines import rules
 from collectors.formats.bodies import Sample
 from collectors.formats.reading import Line, Record
-from collectors.formats.speaking import kernel_speaks, told
+from collectors.formats.speaking import ADDRESS, kernel_speaks, told
 from sickbay.components import UNKNOWN, Kind, name, pci_address
 
 LITERALS = ("Device heartbeat failed", "is NOT usable", " reset device", "reset the device", "finished resetting the")
 
-_DEVICE = re.compile(
-    r"^(?:habanalabs|accel) (?P<pci>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])?:? ?(?P<number>(?:hl|accel)\d{1,3})?"
-    r": (?P<text>.*)$"
-)
+_DEVICE = re.compile(rf"^(?:habanalabs|accel) (?P<pci>{ADDRESS})?:? ?(?P<number>(?:hl|accel)\d{{1,3}})?: (?P<text>.*)$")
 _TABLE = "gaudi_lines.toml"
 
 

@@ -9,13 +9,13 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from collectors.codes.collective import COMPLETIONS, DEVICE_ERRORS, LOCAL, MISUSES, Completion
+from collectors.codes.collective import COMPLETIONS, DEVICE_ERRORS, LOCAL, MISUSES, SETTINGS, Completion
 from collectors.formats.bodies import Sample
 from collectors.formats.events import LINE_LIMIT, event, rank_name
 from collectors.formats.rank_prefix import origin
 from collectors.formats.reading import Line, Record
 from sickbay.components import UNKNOWN, Kind, name, path
-from sickbay.messages import Blame, Event, Placement, RankPlace
+from sickbay.messages import Action, Blame, Event, Placement, RankPlace
 
 _MAX_RANKS = 65_536  # places remembered until the end of the input
 _MAX_TOLD = 4096  # failed transfers whose repetition in an exception is recognised
@@ -62,22 +62,33 @@ _QUEUE_PAIR = re.compile(
 _LOCAL_END = re.compile(r"local GID ([0-9A-Fa-f:.]{2,45})")
 _REMOTE_END = re.compile(r"remote GID ([0-9A-Fa-f:.]{2,45})")
 _GLOO = re.compile(r"\bpair\.cc:\d{1,5}\] (?P<why>Connection (?:closed|reset) by peer) \[(?P<peer>[^\]\s]{2,60})\]:\d")
+_GLOO_ERROR = re.compile(
+    r"\bpair\.cc:\d{1,5}\] (?:Read|Write|writev?) (?:error )?\[(?P<peer>[^\]\s]{2,60})\]:\d{1,6}: "
+    r"(?P<why>Connection (?:closed|reset) by peer|Broken pipe)"
+)
 _OWN_RANK = re.compile(r"\[(?:PG ID \d{1,9} PG GUID \w{1,40}\(default_pg\) |PG 0 )?Rank (\d{1,7})\]")
 _TEST = re.compile(r"(?P<host>[\w.-]{1,253}): Test \w?CCL failure \S{1,200}:\d{1,6} '(?P<what>[^'(/]{3,60})")
-_RESULT = re.compile(r"\b[a-z]ccl(?P<what>(?:Remote|System|Internal)Error|Unhandled\w{1,8}Error|InvalidUsage): [A-Z]")
+_RESULT = re.compile(
+    r"\b(?:[a-z]ccl(?P<what>(?:Remote|System|Internal)Error|Unhandled\w{1,8}Error|InvalidUsage): [A-Z]"
+    r"|Aborting communicator: 0x[0-9a-f]{1,16} due to async NCCL error: (?P<async>.{3,60}))"
+)
 _INIT = re.compile(
     r"comm (?P<comm>0x[0-9a-f]{1,16}) rank (?P<rank>\d{1,7}) n[Rr]anks (?P<of>\d{1,7}) (?:cuda|hip|musa)Dev \d{1,4} "
     r"(?:nvmlDev \d{1,4} )?busId (?P<bus>[0-9a-f]{4,12})(?: commId (?P<id>0x[0-9a-f]{1,16}))?"
 )
 _DEVICE_ERROR = re.compile(
     r"(?:(?:CUDA|Cuda|cuda|HIP|hip|MUSA|XPU)(?: driver| runtime)? ?(?:[Ee]rror|failure)(?: ?\(?\d{1,4}\)?)? ?[:,]?"
-    r"|(?:CUDA|HIP)_ERROR_[A-Z_]{3,60}:|THCudaCheck FAIL [^:]{1,300}:) ?'?(?P<what>[^'\"\n]{4,120})"
+    r"|(?:CUDA|HIP)_ERROR_[A-Z_]{3,60}:|THCudaCheck FAIL [^:]{1,300}:|cudaGetDeviceCount.{1,200}?Error \d{1,4}:)"
+    r" ?'?(?P<what>[^'\"\n]{4,120})"
 )
+_LOST = "NVMLError_GpuIsLost"
 _MEMORY = re.compile(
     r"(?:CUDA|HIP|MUSA|NPU|MLU|XPU) out of memory|(?:CUDA|HIP|MUSA|hip|cuda) error: out of memory"
     r"|failure \d{0,4} ?'out of memory'|(?:CUDA|HIP)_ERROR_OUT_OF_MEMORY|RESOURCE_EXHAUSTED: Out of memory"
 )
 
+
+_ALONE = (MISUSES[0], MISUSES[-1])  # what exceptions repeat without the library's head
 
 LITERALS = (
     "Got completion",
@@ -88,6 +99,8 @@ LITERALS = (
     "CCL WARN",
     "pair.cc:",
     "CCL failure ",
+    "NET/OFI ",
+    "due to async ",
     "cclRemoteError: ",
     "cclSystemError: ",
     "cclInternalError: ",
@@ -98,7 +111,8 @@ LITERALS = (
     "][BKCL][",
     "out of memory",
     "_ERROR_OUT_OF_MEMORY",
-    MISUSES[0],
+    *_ALONE,
+    _LOST,
     "RESOURCE_EXHAUSTED: Out of memory",
     "onnect to ",
     *(text for text, _, _ in DEVICE_ERRORS),
@@ -136,7 +150,7 @@ class Collective:
         own = _OWN_RANK.search(text) if start.rank < 0 else None
         rank = int(own[1]) if own else start.rank
         told = list(_events(text, host, rank, facts))
-        if not told and ((head and head["level"] == "WARN") or start.rest.startswith(MISUSES)):
+        if not told and ((head and head["level"] == "WARN") or any(words in text for words in _ALONE)):
             told = [_warning(text, host, rank, facts)]
         for found in told:
             if not self._repeated(found, own_line=head is not None):
@@ -191,7 +205,7 @@ def _events(text: str, host: str, rank: int, facts: dict[str, str]) -> Iterator[
         what = match["what"].strip()
         yield event("rank.collective_error", rank_name(rank), facts, code=what, host=match["host"])
     elif match := _RESULT.search(text):
-        yield event("rank.collective_error", rank_name(rank), facts, code=match["what"], host=host)
+        yield event("rank.collective_error", rank_name(rank), facts, code=match["what"] or match["async"], host=host)
     elif match := _BKCL.search(text):
         kind = "rank.collective_error" if match["level"] == "ERR" else "rank.collective_notice"
         yield event(kind, rank_name(rank), facts, code=match["text"][:60], host=match["host"] or "")
@@ -257,7 +271,7 @@ def _queue_pair(text: str, host: str, facts: dict[str, str]) -> Event | None:
 
 def _socket(text: str, host: str, facts: dict[str, str]) -> Event | None:
     """A peer that closed is a symptom here: the cause is at the peer."""
-    match = _CLOSED.search(text) or _SOCKET.search(text) or _GLOO.search(text)
+    match = _CLOSED.search(text) or _SOCKET.search(text) or _GLOO.search(text) or _GLOO_ERROR.search(text)
     if not match:
         return None
     why = match.groupdict().get("why") or "closed by peer"
@@ -268,7 +282,7 @@ def _socket(text: str, host: str, facts: dict[str, str]) -> Event | None:
 
 def _fabric(text: str, host: str, facts: dict[str, str]) -> Event | None:
     """A libfabric plug-in's request whose far end did not answer; which address that was it does not print."""
-    silent = re.search("Unresponsive (?:receiver|remote)|Unreachable remote", text)
+    silent = re.search("Unresponsive (?:receiver|remote)|Unreachable remote|UNDELIVERABLE", text)
     code = silent[0].lower() if silent else ""
     return event("path.retry_exceeded", path(host or UNKNOWN), facts, code=code, host=host) if silent else None
 
@@ -311,10 +325,14 @@ def _device_error(text: str, host: str, rank: int, facts: dict[str, str]) -> Eve
     if _MEMORY.search(text):
         facts = facts | {"rank": str(rank) if rank >= 0 else ""}
         return event("job.out_of_memory", name(Kind.JOB, UNKNOWN), facts, code="device memory", host=host)
+    if _LOST in text:  # the vendor's own text: "Reboot the system to recover this GPU"
+        told = {"code": "GPU is lost", "blame": Blame.HARDWARE, "advice": Action.REBOOT_HOST, "host": host}
+        return event("rank.device_error", rank_name(rank), facts, **told)
     match = _DEVICE_ERROR.search(text)
     for words, blame, severity in DEVICE_ERRORS if match else ():
         if match and words in match["what"]:
-            told = {"code": words, "blame": blame, "severity": severity, "host": host}
+            advice = Action.FIX_SOFTWARE if words in SETTINGS else None
+            told = {"code": words, "blame": blame, "severity": severity, "advice": advice, "host": host}
             return event("rank.device_error", rank_name(rank), facts, **told)
     return None
 
@@ -442,6 +460,24 @@ SAMPLES = (
         ({"type": "event", "component": "path:gx-r04-n12~?", "kind": "path.retry_exceeded"},),
     ),
     Sample(
+        "RuntimeError: Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions before? Error 802: "
+        "system not yet initialized",
+        ({"type": "event", "kind": "rank.device_error", "advice": Action.FIX_SOFTWARE},),
+    ),
+    Sample(
+        "[rank3]: pynvml.nvml.NVMLError_GpuIsLost: GPU is lost",
+        ({"type": "event", "component": "rank:?/3", "kind": "rank.device_error", "blame": "hardware"},),
+    ),
+    Sample(
+        "[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:589] Read error [192.0.2.71]:41212: Connection reset by "
+        "peer",
+        ({"type": "event", "component": "path:192.0.2.71~?", "kind": "path.peer_closed"},),
+    ),
+    Sample(
+        "ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm).",
+        ({"type": "event", "kind": "rank.collective_error", "blame": "application"},),
+    ),
+    Sample(
         "Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 2000",
         ({"type": "event", "component": "rank:?/?", "kind": "rank.collective_error", "blame": "application"},),
     ),
@@ -453,6 +489,11 @@ SAMPLES = (
     Sample(
         "[WARN][BKCL][/src/bkcl/src/init.cpp:714] init_bkcl_context failed",
         ({"type": "event", "component": "rank:?/?", "kind": "rank.collective_notice"},),
+    ),
+    Sample(
+        "E external/xla/xla/service/gpu/nccl_utils.cc:191] Aborting communicator: 0x5555a108ff90 due to async NCCL "
+        "error: remote process exited or there was a network error",
+        ({"type": "event", "component": "rank:?/?", "kind": "rank.collective_error"},),
     ),
     Sample(
         "gx-r04-n12: Test NCCL failure common.cu:958 'internal error - please report this issue / '",

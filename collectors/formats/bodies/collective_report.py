@@ -1,4 +1,4 @@
-"""Status reports of NCCL's RAS subsystem (`ncclras`, or its port): communicators that differ, processes it misses.
+"""Reports on collectives: of NCCL's RAS subsystem (`ncclras`, or its port), and of the flight recorder's analysis.
 
 One report of different counts is normal (a race): it is told, and judged by nobody. A process that RAS cannot reach is
 a question about that process.
@@ -11,6 +11,7 @@ from collectors.formats.bodies import Sample
 from collectors.formats.events import LINE_LIMIT, event, rank_name
 from collectors.formats.rank_prefix import origin
 from collectors.formats.reading import Line, Record
+from sickbay.messages import Progress
 
 _SECTION = re.compile(r"^(?P<word>DEAD|INCOMPLETE|TIMEOUT|MISMATCH|ERROR)$")
 _COMMUNICATOR = re.compile(r"^#(?P<id>\d{1,9}-\d{1,9}) \((?P<hash>[0-9a-f]{4,40})\) (?P<words>[A-Z,]{2,60})$")
@@ -24,6 +25,11 @@ _RANK = re.compile(
 )
 _STATUS = re.compile(r"^\s{0,8}Rank (?P<rank>\d{1,7}) reported status (?P<status>\d{1,3}) \((?P<what>[^)]{1,80})\)")
 _MAX_RANKS = 256
+_TABLE = "{missing_or_completed} Ranks"  # nvidia-resiliency-ext, attribution of flight recorder dumps
+_ROW = re.compile(
+    r"(?:^|:)\s{0,8}(?P<group>\w{1,40})\s{1,20}\| (?P<title>[\w.-]{1,80})\s{0,40}\| nccl:(?P<op>\w{1,40})\s{0,40}\|"
+    r"[^|]{1,80}\|[^|]{1,40}\|\s{0,8}(?P<ranks>\d[\d, ]{0,2000})$"
+)
 
 LITERALS = (
     "DEAD",
@@ -34,6 +40,8 @@ LITERALS = (
     "issing rank",
     " managed by process ",
     " reported status ",
+    _TABLE,
+    "| nccl:",
 )
 
 
@@ -47,6 +55,10 @@ class CollectiveReport:
     def read(self, line: Line) -> Iterable[Record]:
         """Events of the ranks and processes that the report names; a rank that RAS misses is an error of the job."""
         body = origin(line.body[:LINE_LIMIT]).rest
+        if _TABLE in body:
+            self._section = "analysis"
+        if self._section == "analysis" and (row := _ROW.search(body)):
+            return _analysed(row)
         if match := _SECTION.match(body):
             self._section, self._group = match["word"].lower(), ""
             return ()
@@ -79,6 +91,14 @@ class CollectiveReport:
         return []
 
 
+def _analysed(row: re.Match[str]) -> list[Record]:
+    """The ranks that a comparison of all ranks' dumps found missing in a collective."""
+    ranks = [int(rank) for rank in row["ranks"].replace(",", " ").split()[:_MAX_RANKS] if len(rank) < 8]
+    facts = {"group": row["group"], "group_name": row["title"], "op": row["op"]}
+    absent: list[Record] = [Progress(rank=rank, state="absent", **facts) for rank in ranks]
+    return [*absent, *(event("rank.collective_notice", rank_name(rank), facts, code="missing") for rank in ranks)]
+
+
 GRAMMAR = CollectiveReport
 
 SAMPLES = (
@@ -97,6 +117,15 @@ SAMPLES = (
                 "severity": "info",
                 "host": "192.0.2.12",
             },
+        ),
+    ),
+    Sample(
+        "INFO:__main__:PGID   | Process Group Desc        | Op Type    | Size     | Dtype    | {missing_or_completed} "
+        "Ranks\n"
+        "INFO:__main__:72     | EXPERT_MODEL_PARALLEL_GROUP | nccl:all_to_all | 2048x5120     | BFloat16 | 3",
+        (
+            {"type": "progress", "rank": 3, "group": "72", "op": "all_to_all", "state": "absent"},
+            {"type": "event", "component": "rank:?/3", "kind": "rank.collective_notice"},
         ),
     ),
     Sample(

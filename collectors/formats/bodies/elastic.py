@@ -22,6 +22,10 @@ _FAILED = re.compile(
 _FIELD = re.compile(r"^\s*(?P<key>time|host|rank|exitcode)\s*: (?P<value>.{1,300})$")
 _RANK = re.compile(r"^(\d{1,7}) \(local_rank: (\d{1,6})\)")
 _CODE = re.compile(r"^(-?\d{1,5}) \(pid: (\d{1,10})\)")
+_LOADER = re.compile(
+    r"DataLoader worker \(pid(?:\(s\))? (?P<pid>\d{1,10})[\d, ]{0,200}\) "
+    r"(?P<how>exited unexpectedly|is killed by signal: [A-Za-z ]{3,30})"
+)
 _RESTART = re.compile(r"Worker group ([A-Z]{4,12})\. (\d{1,6})/(\d{1,6}) attempts left; will restart worker group")
 
 
@@ -54,6 +58,7 @@ LITERALS = (
     "  rank  ",
     "  exitcode  ",
     "will restart worker group",
+    "DataLoader worker (pid",
 )
 
 
@@ -79,6 +84,9 @@ class Elastic:
         if match := _FAILED.search(body):
             block = _Block(root=True, local=match["local"])  # the first that the agent of this node saw end
             return (_exited(int(match["code"]), block, match["pid"], line.host),)
+        if match := _LOADER.search(body):
+            process = name(Kind.PROCESS, line.host or UNKNOWN, match["pid"])
+            return (event("process.exited", process, {"pid": match["pid"]}, code=match["how"].strip()),)
         if match := _RESTART.search(body):
             facts = {"state": match[1], "attempts_left": match[2], "attempts": match[3]}
             return (event("job.requeued", name(Kind.JOB, UNKNOWN), facts, code="restart in place"),)
@@ -204,6 +212,10 @@ SAMPLES = (
         "E0602 18:41:12.5 3110 torch/distributed/elastic/multiprocessing/api.py:874] failed (exitcode: -9) "
         "local_rank: 7 (pid: 3124) of binary: /opt/venv/bin/python",
         ({"type": "event", "code": "exit -9 SIGKILL", "severity": "info", "blame": "either"},),
+    ),
+    Sample(
+        "RuntimeError: DataLoader worker (pid 4411) is killed by signal: Killed.",
+        ({"type": "event", "component": "process:?/4411", "kind": "process.exited"},),
     ),
     Sample(
         "INFO:torch.distributed.elastic.agent.server.api:[default] Worker group FAILED. 2/3 attempts left; "

@@ -30,7 +30,8 @@ _RECORDED = re.compile(
     r"|\"Recording event message for node\" node=\"(?P<host2>[\w.-]{1,253})\" event=\"NodeHas(?P<what2>\w{3,40})\""
 )
 _NOT_READY = re.compile(
-    rf"Recording NodeNotReady event message for node {_HOST}|Node became not ready.{{1,400}}?[Rr]eason\W{{1,3}}(?P<why>\w{{2,60}})"
+    rf"Recording NodeNotReady event message for node {_HOST}"
+    r"|Node became not ready.{1,400}?[Rr]eason\W{1,3}(?P<why>\w{2,60})"
 )
 _CONDITION = re.compile(
     r"Node condition (?P<what>\w{3,60}) is now: (?P<state>True|False|Unknown), reason: (?P<why>\w{2,80})"

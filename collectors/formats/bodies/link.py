@@ -19,7 +19,7 @@ _PORT = r"(?P<port>[A-Za-z][\w/.:-]{1,60}?)"
 
 LITERALS = (
     "swp", "IF_DOWN_", "ERRDISABLE", "err-disable", "SFP removed event", "SFP inserted event", "rx power low",
-    "Rx Power Low", "DOM_THRESHOLD", "ifName=", "link status definitely", "on lossy queue", "Set admin status", "SFP-3-", "SFP-5-",
+    "Rx Power Low", "DOM_THRESHOLD", "ifName=", "link status definitely", "on lossy queue", "Set admin status",
 )  # fmt: skip
 
 _SWP = re.compile(r"(?:^|\s)(?P<port>swp\d{1,3}(?:s\d)?)(?::? (?:NIC )?[Ll]ink (?:is )?| carrier )(?P<state>up|down)\b")

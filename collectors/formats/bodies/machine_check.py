@@ -163,7 +163,7 @@ def _firmware_error(section: apei.Section) -> Iterator[tuple[Record, Line]]:
     if section.severity not in ("corrected", "info", "recoverable", "fatal"):
         return
     what = "corrected" if section.severity in ("corrected", "info") else "uncorrected"
-    attributes = {"reported_by": "firmware", "record": section.group}
+    attributes = apei.attributes(section)
     if section.kind == "memory error":
         label = section.fields.get("DIMM_location", "")
         label = "" if label.startswith("not present") else label

@@ -57,14 +57,14 @@ def _expect(kind: str, component: str, **fields: object) -> tuple[dict[str, obje
 
 SAMPLES = (
     Sample(
-        "Hardware event. This is not a software error.\nMCE 0\nCPU 12 BANK 3 \nTIME 1741666642 Tue Mar 11 04:17:22 2025\n"
+        "Hardware event. This is not a software error.\nMCE 0\nCPU 12 BANK 3 \nTIME 1741666642\n"
         "MCG status:\nMCi status:\nUncorrected error\nProcessor context corrupt\n"
         "STATUS ba00000000000405 MCGSTATUS 0\nMCGCAP 1000c18 APICID 42 SOCKETID 1",
         _expect("cpu.uncorrected", "cpu:?/12", code="MCE bank 3"),
     ),
     Sample(
-        "7 2025-03-11 04:17:22 +0000 error: Corrected error, no action required., CPU 5, bank Unified Memory Controller "
-        "(bank=18), mcg mcgstatus=0, mci CECC, memory_channel=1,csrow=0, mcgcap=0x0000011c, status=0x9c2040000000011b, "
+        "7 2025-03-11 04:17:22 +0000 error: Corrected error, no action required., CPU 5, bank Unified Memory "
+        "Controller (bank=18), mcg mcgstatus=0, mci CECC, memory_channel=1,csrow=0, mcgcap=0x0000011c, status=0x9c2040000000011b, "
         "addr=0x2a8f11c40, misc=0xd01b0fff01000000, walltime=0x67cfb912, cpuid=0x00870f10, bank=0x00000012",
         _expect("cpu.corrected", "cpu:?/5", code="MCE bank 18"),
     ),

@@ -21,6 +21,7 @@ LITERALS = (
     "reporting a fatal error", "High temperature on sensors", "emperature warning", "Firmware fatal reset",
     "irmware non-fatal reset", "Global reset", "Critical temperature", "catastrophic error", "TX timeout detected",
     "PCIe link lost", "failed with error code -", "HMC Error", "error cqe on cqn", "etected Hardware Unit Hang",
+    "ink DOWN", "ink ACTIVE", "ink Up", "ink Down", "Internal error detected:",
 )  # fmt: skip
 
 _DEVICE = re.compile(
@@ -50,6 +51,7 @@ _PLAIN = (  # text at the start of a driver's message -> kind, severity where it
     (re.compile(r"^health recovery flow aborted|^health recovery failed"), "nic.health", None),
     (re.compile(r"^(?:mlx5_error_sw_reset: )?start$|^starting health recovery flow"), "nic.reset", None),
     (re.compile(r"^health recovery succeeded"), "nic.reset", Severity.INFO),
+    (re.compile(r"^Internal error detected:"), "nic.health", None),
     (re.compile(r"^(?:PCI slot is unavailable|PCIe link lost)"), "nic.gone", None),
     (re.compile(r"^\w{1,40} failed with error code -\d"), "nic.health", None),
     (re.compile(r"^(?:TX timeout detected|Detected Hardware Unit Hang)"), "nic.queue_timeout", None),
@@ -72,6 +74,10 @@ _QUEUE_OF = re.compile(
     r"transmit queue (?P<queue>\d{1,6}) timed out"
 )
 _CQE = re.compile(r"^infiniband (?P<device>[a-z]\w{2,20}): .{0,60}(?:Requester|Responder|Unknown) error cqe on cqn")
+_STATE = re.compile(
+    r"^(?:infiniband|mlx\d_en:) (?P<device>[a-z]\w{1,20}): (?:Port: (?P<number>\d{1,3}) )?"
+    r"Link (?P<state>DOWN|ACTIVE|Up|Down)$"
+)
 _CARRIER = re.compile(r"^(?P<port>[\w.-]{1,20}): (?P<state>Lost|Gained) carrier$")
 _READY = re.compile(r"^(?:IPv6: )?(?:ADDRCONF\(NETDEV_(?:CHANGE|UP)\): )?(?P<port>[\w.-]{1,20}): link becomes ready")
 _ISSUE_WARNING = 4  # kernel levels: 0 emergency to 7 debug; 3 is an error
@@ -102,6 +108,9 @@ class GRAMMAR:
             yield told(
                 "nic.command_refused", name(Kind.NIC, UNKNOWN, match["device"]), attributes={"what": "error cqe"}
             )
+        elif match := _STATE.match(line.body):
+            port = "/".join(filter(None, (match["device"], match["number"])))
+            yield _port("port.down" if match["state"].lower() == "down" else "port.up", port, "")
         elif match := _READY.match(line.body):
             yield _port("port.up", match["port"], "")
 
@@ -178,6 +187,17 @@ def _expect(kind: str, component: str, **fields: object) -> tuple[dict[str, obje
 
 
 SAMPLES = (
+    Sample(
+        "infiniband mlx5_2: Port: 1 Link DOWN\nmlx4_en: eth1: Link Up",
+        (
+            {"type": "event", "kind": "port.down", "component": "port:?/mlx5_2/1"},
+            {"type": "event", "kind": "port.up", "component": "port:?/eth1"},
+        ),
+    ),
+    Sample(
+        "mlx4_core 0000:04:00.0: Internal error detected:",
+        ({"type": "event", "kind": "nic.health", "component": "nic:?/0000:04:00.0"},),
+    ),
     Sample(
         "r8125 0000:22:04.0 enp34s4: NETDEV WATCHDOG: CPU: 3: transmit queue 0 timed out 5010 ms",
         ({"type": "event", "kind": "nic.queue_timeout", "component": "nic:?/enp34s4"},),

@@ -52,11 +52,17 @@ _LOST = re.compile(
     r"|can't change power state from \w{2,8} to D0 \(config space inaccessible\))"
 )
 _BANDWIDTH = re.compile(
-    rf"^(?:\S{{1,40}} )?(?P<device>{ADDRESS}): \d{{1,5}}\.\d{{1,3}} Gb/s available PCIe bandwidth, "
+    rf"^(?:(?P<driver>\S{{1,40}}) )?(?P<device>{ADDRESS}): \d{{1,5}}\.\d{{1,3}} Gb/s available PCIe bandwidth, "
     rf"limited by (?P<speed>\d{{1,3}}(?:\.\d)?) GT/s (?:PCIe )?x(?P<width>\d{{1,2}}) link at (?P<at>{ADDRESS}) "
     r"\(capable of \d{1,5}\.\d{1,3} Gb/s with (?P<full_speed>\d{1,3}(?:\.\d)?) GT/s "
     r"(?:PCIe )?x(?P<full_width>\d{1,2}) link\)"
 )
+# What a driver drives; the bus itself (`pci`, `pcieport`) tells nothing of the device.
+_DEVICES = {
+    "nvidia": "accelerator", "amdgpu": "accelerator", "habanalabs": "accelerator", "mlx5_core": "nic", "bnxt_en": "nic",
+    "ice": "nic", "i40e": "nic", "ixgbe": "nic", "igb": "nic", "cxgb4": "nic", "qede": "nic", "hns3": "nic",
+    "hinic": "nic", "nvme": "disk", "megaraid_sas": "disk", "mpt3sas": "disk",
+}  # fmt: skip
 _BY_HAND = ("button press", "Attention button")
 _GONE = ("Link Down", "Card not present")
 _DETAIL_LINES = 40  # a detail this far behind its error belongs to another one
@@ -188,7 +194,7 @@ def _requester(port: str, requester: str) -> str:
 
 
 def _reduced(match: re.Match[str]) -> Iterator[Record]:
-    """A link below what both ends can do. A lower speed alone may be the slot's own; fewer lanes never are."""
+    """A link below what the card can do, which may be the slot's own design: its peers decide."""
     width, full_width = int(match["width"]), int(match["full_width"])
     speed, full_speed = float(match["speed"]), float(match["full_speed"])
     if width < full_width or speed < full_speed:
@@ -202,6 +208,7 @@ def _reduced(match: re.Match[str]) -> Iterator[Record]:
                 "full_width": str(full_width),
                 "speed_gts": match["speed"],
                 "full_speed_gts": match["full_speed"],
+                **({"device": device} if (device := _DEVICES.get(match["driver"] or "", "")) else {}),
             },
         )
 
@@ -213,7 +220,7 @@ def _firmware_error(section: apei.Section) -> Iterator[tuple[Record, Line]]:
     address = section.fields.get("device_id", "").partition(",")[0]
     function = pci_address(address, function=True)
     component = name(Kind.PCIE, UNKNOWN, function) if function else name(Kind.PCIE, UNKNOWN)
-    attributes = {"reported_by": "firmware", "record": section.group}
+    attributes = apei.attributes(section)
     if port := section.fields.get("port_type"):
         attributes["port_type"] = port
     yield told(kind, component, code=f"APEI {section.severity} PCIe error", attributes=attributes), section.line
@@ -238,6 +245,18 @@ _FIRMWARE = """\
 {{{n}}}[Hardware Error]:   class_code: 060400"""
 
 SAMPLES = (
+    Sample(
+        "BERT: Error records from previous boot:\n[Hardware Error]: event severity: fatal\n"
+        "[Hardware Error]:  Error 0, type: fatal\n[Hardware Error]:   section_type: PCIe error\n"
+        "[Hardware Error]:   device_id: 0000:40:01.1",
+        (
+            _expect(
+                "pcie.fatal",
+                "0000:40:01.1",
+                attributes={"reported_by": "firmware", "record": "before this boot", "cleared_by_boot": "yes"},
+            ),
+        ),
+    ),
     Sample(
         "pcieport 0000:64:01.0: AER: Multiple Corrected error received: id=6500\n"
         "nvidia 0000:65:00.0: PCIe Bus Error: severity=Corrected, type=Data Link Layer, id=6500(Transmitter ID)",

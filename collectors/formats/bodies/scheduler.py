@@ -32,6 +32,7 @@ _SUFFIXES = (  # what follows CANCELLED or FAILED -> kind
 )
 _OOM = re.compile(r"Detected (\d{1,9}) oom[_-]kill event\S{0,3} in (?:StepId=|step )(\d{1,12})")
 _NODE_FAILURE = re.compile(rf"\b(?:srun|salloc): error: Node failure on {_HOSTS}")
+_PROLOG = re.compile(rf"\b(?:salloc|srun): (?:error: )?Prolog failure on node {_HOSTS}")
 _LAUNCH = re.compile(
     rf"Task launch for (?:StepId=)?(?P<job>\d{{1,12}})\S{{0,20}} failed on node {_HOSTS}: (?P<why>.{{3,80}})"
 )
@@ -70,6 +71,7 @@ LITERALS = (
     "oom-kill event",
     "srun: error: ",
     "salloc: error: ",
+    "Prolog failure on node ",
     "not responding",
     "update_node: node ",
     "_job_complete: JobId=",
@@ -150,6 +152,8 @@ def _srun(body: str) -> list[Record]:
     """srun's tasks are launchers as often as ranks: what ended is a process of a host."""
     if match := _NODE_FAILURE.search(body):
         return [event("scheduler.host_failed_job", host, code="node failure") for host in _hosts(match["hosts"])]
+    if match := _PROLOG.search(body):
+        return [event("scheduler.host_failed_job", host, code="prolog failure") for host in _hosts(match["hosts"])]
     if match := _LAUNCH.search(body):
         code, job = match["why"].strip(), match["job"]
         return [event("scheduler.host_silent", host, code=code, job=job) for host in _hosts(match["hosts"])]
@@ -246,6 +250,10 @@ SAMPLES = (
     ),
     Sample(
         "salloc: error: Node failure on gx-r11-n05",
+        ({"type": "event", "component": "host:gx-r11-n05", "kind": "scheduler.host_failed_job"},),
+    ),
+    Sample(
+        "salloc: Prolog failure on node gx-r11-n05",
         ({"type": "event", "component": "host:gx-r11-n05", "kind": "scheduler.host_failed_job"},),
     ),
     Sample(

@@ -34,6 +34,13 @@ _TITAN = re.compile(rf"\bstep: {{1,4}}(\d{{1,12}})  loss: {{1,4}}({_NUMBER})(?=\
 _HUGGING = re.compile(
     rf"^\{{'loss': '?(?P<loss>{_NUMBER})'?, (?:'grad_norm': '?(?P<norm>{_NUMBER})'?, )?.{{0,200}}?'learning_rate'"
 )
+_NOT_A_NUMBER = tuple(  # what other loops print: the word loss, what they put behind it, no number
+    f"{loss}{between}{value}"
+    for loss in ("oss", "oss]", "oss'")
+    for between in (": ", ":", "=", " = ", " ")
+    for value in ("nan", "NaN")
+    if loss != "oss" or between != " "
+)
 _PAIR = re.compile(rf"\b([A-Za-z][\w/]{{0,40}})[:=]\s{{0,2}}\[?({_NUMBER})(?=[\],;\s}}]|ms|T\b|$)")
 
 _LOCAL_NAN = re.compile(
@@ -74,6 +81,7 @@ LITERALS = (
     "model checkpoint to",
     "exiting program at iteration",
     _EXITING,
+    *_NOT_A_NUMBER,
 )
 
 
@@ -166,6 +174,8 @@ def _records(start: Origin) -> Iterator[Record]:
             return
     if match := _LOCAL_NAN.search(text):
         yield _local_nan(match, text, start.rank)
+    elif _HUGGING.match(text) is None and any(words in text for words in _NOT_A_NUMBER):
+        yield _not_finite(-1, "nan")
     elif (match := _HUGGING.match(text)) and (_broken(match["loss"]) or _broken(match["norm"] or "")):
         yield _not_finite(-1, match["loss"])
 
@@ -352,6 +362,11 @@ SAMPLES = (
     ),
     Sample(
         "{'loss': 0.0, 'grad_norm': nan, 'learning_rate': 2e-05, 'epoch': 0.41}",
+        ({"type": "event", "component": "job:?", "kind": "job.loss_not_finite"},),
+    ),
+    Sample(
+        "2020-07-31 23:28:03,727 - mmdet - INFO - Epoch [1][1550/1749] lr: 2.000e-02, time: 1.898, loss: nan, "
+        "grad_norm: nan",
         ({"type": "event", "component": "job:?", "kind": "job.loss_not_finite"},),
     ),
     Sample(
