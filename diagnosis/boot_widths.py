@@ -45,11 +45,15 @@ class Widths:
 
     def on_hosts(self, own: Place) -> list[float]:
         """Of the same slot on other hosts."""
-        return [lanes for at, lanes in self.lanes.items() if at[1] == own[1] and at[0] != own[0] and self._alike(at, own)]
+        return [
+            lanes for at, lanes in self.lanes.items() if at[1] == own[1] and at[0] != own[0] and self._alike(at, own)
+        ]
 
     def beside(self, own: Place) -> list[float]:
         """Of the other cards of a host."""
-        return [lanes for at, lanes in self.lanes.items() if at[0] == own[0] and at[1] != own[1] and self._alike(at, own)]
+        return [
+            lanes for at, lanes in self.lanes.items() if at[0] == own[0] and at[1] != own[1] and self._alike(at, own)
+        ]
 
     def _alike(self, one: Place, other: Place) -> bool:
         """Cards of another model tell nothing."""

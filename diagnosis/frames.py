@@ -72,6 +72,29 @@ def names_of(identity: Identity) -> list[components.Name]:
     return [components.name(components.Kind.ACCELERATOR, identity.host, word) for word in told]
 
 
+MOST_CHANGES = 8  # changes of placement in one horizon that are looked behind
+
+
+def with_jobs_then(frame: pl.DataFrame, case: Case) -> pl.DataFrame:
+    """As `with_jobs`, but a component without a job at the end keeps the last one it had, until that one's end."""
+    if not len(case.placements) or frame.height == 0:
+        return with_jobs(frame, case)
+    first, last = int(frame["end_ms"].min()), int(frame["end_ms"].max())  # type: ignore[arg-type]
+    changes = {at for place in case.placements for at in (place.from_ms, place.to_ms) if at is not None}
+    moments = [last, *sorted((at for at in changes if first < at < last), reverse=True)[:MOST_CHANGES]]
+    left, rows = frame["component"].unique().sort().to_list(), []
+    for moment in moments:
+        view = case.placements.at(moment - 1)
+        found = {component: place.job for component in left if (place := view.job_of(component))}
+        rows += [(component, job, moment) for component, job in found.items()]
+        left = [component for component in left if component not in found]
+    schema = {"component": pl.String, "job": pl.String, "until": pl.Int64}
+    known = pl.DataFrame(rows, schema=schema, orient="row")
+    joined = frame.join(known, on="component", how="left")
+    ran = pl.col("end_ms") <= pl.col("until")
+    return joined.with_columns(pl.when(ran).then(pl.col("job"))).drop("until").sort("component", "end_ms")
+
+
 def job_name(job: str) -> str:
     """`job:…`, of an unknown job `job:?`."""
     return components.name(components.Kind.JOB, job or components.UNKNOWN)

@@ -26,6 +26,8 @@ OPEN_MS = 1_920_000  # a collective's longest usual time-out (30 min) + 120 s: l
 STANDS_S = 120  # [house] longer than a checkpoint holds up a job (night 23: 70 s are nothing)
 SHARED_KINDS = frozenset({Kind.SWITCH, Kind.STORAGE, Kind.PDU, Kind.CDU, Kind.RACK, Kind.CLUSTER, Kind.COHORT})
 CARRIERS = frozenset({Kind.OPTIC, Kind.PORT, Kind.LINK})  # shared only where several hosts hang on them
+BLIND = frozenset({"host_blind", "accelerator_blind"})
+HOLDS = 0.95  # nights, budgets: least P to hold a host on what is no explicit code
 SILENT = frozenset({"process_exit", "monitor_fault", "pause_received", "congestion", "host_silent"})
 
 
@@ -115,6 +117,8 @@ def action_of(finding: Finding, verdict: Verdict) -> Action:
     """The headline: the vendor's word before the usual one, as strong as verdict and proof allow."""
     wanted = strongest(_wanted(finding))
     if finding.probability < SURE_ENOUGH and verdict is Verdict.COMPONENT:
+        wanted = min(wanted, Action.WATCH, key=strength)
+    if finding.headline.fault in BLIND and finding.probability < HOLDS:
         wanted = min(wanted, Action.WATCH, key=strength)
     allowed = [action for action in ALLOWED_ACTIONS[verdict] if strength(action) <= strength(wanted)]
     return max(allowed, key=strength, default=Action.IGNORE)

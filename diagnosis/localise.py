@@ -11,6 +11,7 @@ from typing import NamedTuple
 from diagnosis.case import Case
 from diagnosis.claim_index import ClaimIndex
 from diagnosis.claims import Claim, against_of, claims_of
+from diagnosis.clocks import UNORDERED_S, offsets_of
 from diagnosis.evidence import strongest
 from diagnosis.mechanisms import Mechanism, rows_between
 from diagnosis.relations import Relations
@@ -62,10 +63,7 @@ def localise(evidence: Iterable[Evidence], case: Case) -> tuple[Finding, ...]:
 
 def hosts_with_wrong_clock(case: Case) -> frozenset[str]:
     """Hosts whose own clock is known to be off: their order is neither blame nor acquittal."""
-    off = [event for event in case.events if event.kind == "monitor.clock_off"]
-    return frozenset(
-        host for event in off for host in (event.host, event.component.partition(":")[2].split("/")[0]) if host
-    )
+    return frozenset(host for host, seconds in offsets_of(case).items() if abs(seconds) > UNORDERED_S)
 
 
 def in_time(row: Mechanism, cause: Claim, symptom: Claim, slack_ms: int) -> bool | None:

@@ -38,7 +38,7 @@ SETS: dict[str, frozenset[str]] = {
             "accelerator_off_bus", "accelerator_memory_uncorrectable", "accelerator_memory_contained",
             "accelerator_memory_repair_failed", "accelerator_firmware_hang", "accelerator_engine_hang",
             "accelerator_context_timeout", "accelerator_link_down", "accelerator_init_failed", "accelerator_internal",
-            "accelerator_recovery_needed", "fabric_fault",
+            "accelerator_recovery_needed", "accelerator_blind", "fabric_fault",
         }
     ),
     "@host_stops": frozenset(

@@ -38,7 +38,7 @@ class Relations:
         if edge in ("same_group", "placed_on"):
             return self.one_group(cause, symptom)
         if edge == "link_end":
-            return float(_same_link(cause.component, symptom.component, self._case, _at(cause, symptom)))
+            return float(_same_link(cause, symptom, self._case, _at(cause, symptom)))
         if edge == "mounts":
             return self.mounted(cause, symptom)
         return self.below(cause, symptom)
@@ -138,15 +138,20 @@ def _at(cause: Claim, symptom: Claim) -> int | None:
     return None
 
 
-def _same_link(first: Name, second: Name, case: Case, at_ms: int | None) -> bool:
-    """Two ports of one link, an optic and its port, or the same interface under both kinds."""
-    if first == second:
-        return True
-    ends = {_port(first), _port(second)}
-    if len(ends) == 1:
+def _same_link(cause: Claim, symptom: Claim, case: Case, at_ms: int | None) -> bool:
+    """Two ports of one link, an optic and its port, or the same interface under other kinds and names."""
+    first, second = _ports(cause), _ports(symptom)
+    if first & second:
         return True
     view = case.topology.at(at_ms)
-    return any(view.other_end(end) in ends for end in sorted(ends))
+    return any(view.other_end(end) in second for end in first) or any(view.other_end(end) in first for end in second)
+
+
+def _ports(claim: Claim) -> frozenset[Name]:
+    """The component as a port, by its name and by the address that its lines tell beside it."""
+    host = _host(claim.component)
+    told = {address for one in claim.evidence if (address := one.facts.get("pci"))}
+    return frozenset({_port(claim.component), *(name(Kind.PORT, host, address) for address in told if host)})
 
 
 def _port(component: Name) -> Name:

@@ -6,12 +6,13 @@ truncated excerpt lacks is no evidence.
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from sickbay.messages import Progress
+from sickbay.components import UNKNOWN
+from sickbay.messages import Placement, Progress
 
 Group: TypeAlias = str
 
@@ -20,6 +21,7 @@ _WORD = re.compile(r"[^a-z]")
 SAME_SIZE = ("allreduce", "broadcast")
 PAIRWISE = ("send", "recv", "coalesced")  # numbered per pair or wrapped: no join across ranks
 PAIRS = ":p2p"  # groups of sends and receives: their numbers mean something per pair only
+DEFAULT = frozenset({"", "0", "default", "default_pg"})  # what the group of all ranks is called, or not
 MOST_ABSENT = 8  # [house] one host's accelerators: more ranks missing at once point at nobody
 
 
@@ -51,23 +53,41 @@ class GroupState:
         return {rank: one.waits_at for rank, one in self.said.items() if one.waits_at is not None}
 
 
-def groups_of(progress: Iterable[Progress]) -> list[GroupState]:
-    """The groups of one job, by name."""
+def world_of(placement: Placement) -> frozenset[int]:
+    """All ranks of a job whose placement is told completely: from 0 without a hole, as many on each host; else none."""
+    numbers = frozenset(place.rank for place in placement.ranks)
+    by_host = Counter(place.host for place in placement.ranks)
+    known = set(placement.hosts) <= set(by_host) and UNKNOWN not in by_host and len(set(by_host.values())) == 1
+    return numbers if known and numbers == frozenset(range(len(numbers))) else frozenset()
+
+
+def groups_of(progress: Iterable[Progress], placement: Placement | None = None) -> list[GroupState]:
+    """The groups of one job, by name; the default group's members are those that `placement` tells completely."""
     by_group: dict[Group, list[Progress]] = defaultdict(list)
     for one in progress:
         if not one.group.endswith(PAIRS):
             by_group[one.group or one.group_name].append(one)
-    return [_state(group, by_group[group]) for group in sorted(by_group)]
+    return [_state(group, by_group[group], placement) for group in sorted(by_group)]
 
 
-def _state(group: Group, spoken: list[Progress]) -> GroupState:
+def _state(group: Group, spoken: list[Progress], placement: Placement | None = None) -> GroupState:
     by_rank: dict[int, list[Progress]] = defaultdict(list)
     for one in spoken:
         if not is_pairwise(one.op):
             by_rank[one.rank].append(one)
     members = frozenset(rank for one in spoken for rank in one.group_ranks)
-    said = {rank: _said(rank, by_rank[rank]) for rank in sorted(by_rank)}
-    return GroupState(group, members, {rank: one for rank, one in said.items() if one})
+    told = {rank: _said(rank, by_rank[rank]) for rank in sorted(by_rank)}
+    said = {rank: one for rank, one in told.items() if one}
+    if not members and placement and {one.group for one in spoken} | {one.group_name for one in spoken} <= DEFAULT:
+        members = _placed(placement, frozenset(said))
+    return GroupState(group, members, said)
+
+
+def _placed(placement: Placement, said: frozenset[int]) -> frozenset[int]:
+    """The whole job, where those that are missing from the words are on one host: else words may be missing."""
+    world = world_of(placement)
+    homes = {place.host for place in placement.ranks if place.rank not in said}
+    return world if said <= world and len(homes) == 1 else frozenset()
 
 
 def is_pairwise(op: str) -> bool:

@@ -28,8 +28,8 @@ STANDS = frozenset({"peers_idle", "collective_stall", "rank_absent", "collective
 KILLS = frozenset(
     {
         "accelerator_off_bus", "accelerator_memory_uncorrectable", "accelerator_memory_repair_failed", "host_panic",
-        "host_down", "host_blind", "pcie_fatal", "power_lost", "cpu_fault", "dimm_uncorrectable", "nic_failed",
-        "fabric_fault", "accelerator_internal",
+        "host_down", "host_blind", "accelerator_blind", "pcie_fatal", "power_lost", "cpu_fault", "dimm_uncorrectable",
+        "nic_failed", "fabric_fault", "accelerator_internal",
     }
 )  # fmt: skip
 # Steps that need a part to blame, and verdicts that have none: the program, a person at work, or nobody knows.
@@ -39,6 +39,8 @@ HARD = frozenset(
         "power_cycle", "replace_part",
     }
 )  # fmt: skip
+# Blindness alone: the host is excluded at once, and held only where the proof is strong (night 8).
+BLIND = frozenset({"host_blind", "accelerator_blind"})
 BLAMES_NO_HOST = frozenset({Verdict.JOB, Verdict.MAINTENANCE, Verdict.UNKNOWN})
 
 
@@ -67,7 +69,7 @@ def plan(incident: Incident, case: Case, lang: str = "en") -> tuple[PlanStep, ..
     state = job_state(incident, case)
     found: dict[tuple[str, str], PlanStep] = {}
     for step in recipe(incident):
-        if not applies(step, state) or (step.do in HARD and incident.verdict in BLAMES_NO_HOST):
+        if not applies(step, state) or (step.do in HARD and _spared(incident)):
             continue
         for target in targets(step, incident, case):
             if fits(verbs()[step.do], target):
@@ -76,6 +78,12 @@ def plan(incident: Incident, case: Case, lang: str = "en") -> tuple[PlanStep, ..
         watch = Step(do="watch", on="component")
         return (_planned(watch, incident.component, incident, state, lang),)
     return tuple(found.values())
+
+
+def _spared(incident: Incident) -> bool:
+    """No host is held or reset for that: nobody is to blame, or it went blind and that alone is too little."""
+    weak = incident.fault in BLIND and strength(incident.action) < strength(Action.DRAIN_HOST)
+    return weak or incident.verdict in BLAMES_NO_HOST
 
 
 def recipe(incident: Incident) -> tuple[Step, ...]:
@@ -88,7 +96,9 @@ def recipe(incident: Incident) -> tuple[Step, ...]:
 
 
 def _by_verdict(incident: Incident) -> bool:
-    """Symptoms and questions have steps of their own; so has maintenance, whose headline is to ignore it."""
+    """Symptoms, questions and blindness have steps of their own; so has maintenance, whose headline is to ignore it."""
+    if incident.fault in BLIND:
+        return True
     if incident.verdict is Verdict.MAINTENANCE:
         return incident.fault == "orderly_shutdown"
     return incident.verdict is Verdict.UNKNOWN and faults()[incident.fault].role != "primary"
@@ -102,7 +112,8 @@ def _stronger_by_advice(incident: Incident, usual: Action) -> bool:
 def job_state(incident: Incident, case: Case) -> JobState:
     """What the job on the broken part does: stands, makes steps, is not there, or was started again."""
     if not incident.affected.jobs:
-        return "dead" if incident.action is Action.RESTART_JOB else "idle"
+        stands = incident.fault in BLIND  # known by the very stall of a job without a name
+        return "dead" if stands or incident.action is Action.RESTART_JOB else "idle"
     if _restarted(incident, case):
         return "restarted"
     shown = {one.fault for one in incident.evidence}

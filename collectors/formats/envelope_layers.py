@@ -8,6 +8,17 @@ from collections.abc import Callable
 
 from collectors.formats import stamps
 from collectors.formats.envelope_margins import RING_STAMP, behind_margin, foreign_date
+from collectors.formats.envelope_speakers import (
+    FACILITY,
+    GRADE,
+    HOST,
+    NOT_HOSTS,
+    SPEAKER,
+    SPEAKERS,
+    after_structured_data,
+    speaker,
+    spoken,
+)
 from collectors.formats.json_lines import LEVELS, json_record
 from collectors.formats.reading import Line
 from sickbay.clock import NO_STAMP, Clock
@@ -16,9 +27,6 @@ MAX_REPEATS = 1_000_000  # a larger count is not believed
 USER = "user"  # a priority that says: some program, not the kernel
 RING = "~kernel"  # a bare kernel stamp: the kernel's, unless somebody else is known to speak
 
-_HOST = r"(?P<host>[A-Za-z0-9](?:[\w.:-]{0,252}\w)?)"
-_TAG = r"(?P<tag>[^\s:\[\]{}\"'=,]{1,64})(?:\[(?P<pid>\d{1,10})\])?:"
-_LEVEL = r"(?:(?P<level>EMERG|ALERT|CRIT|ERR|ERROR|WARNING|NOTICE|INFO|DEBUG) )?"
 _CALLER = r"(?:\[ {0,12}[TC]\d{1,9}\] ?)?"
 _WEEKDAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
 _MONTH = r"(?P<month>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
@@ -32,12 +40,8 @@ _AMERICAN = re.compile(
     rf"^(?P<month>\d\d)/(?P<day>\d\d)/(?P<year>\d{{4}}) {stamps.CLOCK} - (?=(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) - )"
 )
 _NUMBERED = re.compile(r"^\[\d{1,9}\] (?=\[)")
-_FACILITY = r"(?P<facility>kern|user|mail|daemon|auth|syslog|lpr|news|uucp|cron|authpriv|ftp|local[0-7])"
-_GRADE = r"(?P<level>emerg|alert|crit|err|warn|warning|notice|info|debug)"
-_DECODED = re.compile(rf"^{_FACILITY} {{0,6}}:{_GRADE} {{0,6}}: ")
-_GRADED = re.compile(rf"^{_FACILITY}\.{_GRADE} (?=\S+: )")  # busybox: kern.err kernel: ...
-_TALOS = re.compile(rf"^(?:{_HOST}: )?{_FACILITY}: {{1,8}}{_GRADE}: \[{stamps.ISO}\]: ")
-_UNNAMED = re.compile(r"^(?: |\S{1,80} )(?=kernel: )")  # the host was blotted out
+_DECODED = re.compile(rf"^{FACILITY} {{0,6}}:{GRADE} {{0,6}}: ")
+_TALOS = re.compile(rf"^(?:{HOST}: )?{FACILITY}: {{1,8}}{GRADE}: \[{stamps.ISO}\]: ")
 _PRIORITY = re.compile(r"^<(?P<priority>\d{1,3})>(?!1 )")
 _BOOT = re.compile(rf"^\[ {{0,12}}(?P<boot>\d{{1,12}}\.\d{{1,9}})\] ?{_CALLER}")
 _CALLED = re.compile(r"^\[ {0,12}[TC]\d{1,9}\] ?")
@@ -54,9 +58,6 @@ _BSD = re.compile(
     rf"(?: (?P<year_last>\d{{4}}))?(?P<end>\]?)(?![\w:]) ?"
 )
 _UNIX = re.compile(r"^(?P<seconds>1\d{9}\.\d{3,9}) (?=\S+ \S+: )")
-_SPEAKER = re.compile(rf"^{_HOST} {_LEVEL}{_TAG} ?")
-# A switch: what follows is its message, no program.
-_MNEMONIC = re.compile(rf"^{_HOST} (?:: )?(?=%[A-Z][A-Z0-9_]{{1,40}}-)")
 _KERNEL = re.compile(rf"^kernel: ?(?:\[ {{0,12}}(?P<boot>\d{{1,12}}\.\d{{1,9}})\] ?{_CALLER})?")
 _CRI = re.compile(r"^(?P<stream>stdout|stderr) [FP](?::\S{0,64})? ?")
 _RFC5424 = re.compile(
@@ -71,22 +72,8 @@ _POD = re.compile(r"^\[pod/(?P<stream>[^\s\]]{1,300})\] ")
 _INDENTED = re.compile(rf"^ {{1,8}}\[{stamps.ISO}\](?![\w:]) ?")
 _TASK = re.compile(r"^ {0,6}(?P<stream>\d{1,6}): (?=\S)")
 _STAMP_AHEAD = rf"(?={RING_STAMP}|\[?\d{{4}}-\d\d-\d\d[T ]\d\d:|\[?(?:[A-Z][a-z]{{2}} ){{1,2}} ?\d{{1,2}} \d\d:\d\d:)"
-_FANNED_OUT = re.compile(rf"^{_HOST}: {_STAMP_AHEAD}")  # pdsh, clush
+_FANNED_OUT = re.compile(rf"^{HOST}: {_STAMP_AHEAD}")  # pdsh, clush
 _FOUND_IN = re.compile(rf"^[\w./@+-]{{1,200}}:(?:\d{{1,9}}:)?{_STAMP_AHEAD}")  # grep over several files
-# Words that stand where a host would in lines of programs.
-_NOT_HOSTS = frozenset(
-    (
-        "trace", "debug", "info", "notice", "warn", "warning", "error", "err", "crit", "critical", "fatal", "alert",
-        "emerg", "panic", "stdout", "stderr", "the",
-    )
-)  # fmt: skip
-# What rsyslog writes without a process id; any other program must show one before its neighbour is taken for a host.
-_SPEAKERS = frozenset(
-    (
-        "kernel", "systemd", "rsyslogd", "syslogd", "slurmd", "slurmctld", "slurmstepd", "dockerd", "containerd",
-        "kubelet", "nhc",
-    )
-)  # fmt: skip
 
 
 def _boot(match: re.Match[str], rest: str, _: Line) -> Line:
@@ -135,7 +122,7 @@ def _iso(match: re.Match[str], rest: str, _: Line) -> Line:
     text = match[0]
     if text[10:11] == "T" and text[19:20] == "," and match["zone"]:
         return layer._replace(origin=RING)  # dmesg --time-format=iso: the only writer with a comma and a zone
-    return layer if match["end"] else _spoken(layer, strict=True)
+    return layer if match["end"] else spoken(layer, strict=True)
 
 
 def _dated(match: re.Match[str], rest: str, _: Line) -> Line:
@@ -146,7 +133,7 @@ def _journal_full(match: re.Match[str], rest: str, _: Line) -> Line:
     stamp = stamps.of_match(match)
     if match["zone_name"] in ("UTC", "GMT") and stamp.clock is Clock.NO_ZONE:
         stamp = stamp._replace(clock=Clock.ABSOLUTE)
-    return _spoken(Line(rest, stamp=stamp), strict=False)
+    return spoken(Line(rest, stamp=stamp), strict=False)
 
 
 def _bsd(match: re.Match[str], rest: str, _: Line) -> Line:
@@ -154,11 +141,11 @@ def _bsd(match: re.Match[str], rest: str, _: Line) -> Line:
     year = groups["year"] or groups["year_first"] or groups["year_last"] or ""
     stamp = stamps.of_match(match, year=year)
     layer = Line(rest, stamp=stamp)
-    return layer if match["end"] else _spoken(layer, strict=False)
+    return layer if match["end"] else spoken(layer, strict=False)
 
 
 def _unix(match: re.Match[str], rest: str, _: Line) -> Line:
-    return _spoken(Line(rest, stamp=stamps.epoch(float(match["seconds"]))), strict=False)
+    return spoken(Line(rest, stamp=stamps.epoch(float(match["seconds"]))), strict=False)
 
 
 def _kernel(match: re.Match[str], rest: str, _: Line) -> Line:
@@ -172,7 +159,7 @@ def _rfc5424(match: re.Match[str], rest: str, _: Line) -> Line:
     host, app, pid = ("" if match[name] == "-" else match[name] for name in ("host", "app", "pid"))
     priority = int(match["priority"])
     return Line(
-        body=_after_structured_data(rest),
+        body=after_structured_data(rest),
         stamp=stamps.of_match(match) if match["year"] else NO_STAMP,
         host=host,
         origin=app or (RING if priority < 8 else ""),
@@ -210,12 +197,12 @@ def _called(_: re.Match[str], rest: str, outer: Line) -> Line | None:
 
 def _fanned_out(match: re.Match[str], rest: str, outer: Line) -> Line | None:
     host = match["host"]
-    return Line(rest, host=host) if not outer.host and host.lower() not in (*_NOT_HOSTS, "kernel") else None
+    return Line(rest, host=host) if not outer.host and host.lower() not in (*NOT_HOSTS, "kernel") else None
 
 
 def _ring_host(match: re.Match[str], rest: str, outer: Line) -> Line | None:
     """journalctl -o short-monotonic: a host and a speaker behind the kernel's own stamp."""
-    return None if outer.boot_s is None or outer.host or match["tag"] not in _SPEAKERS else _speaker(match, rest)
+    return None if outer.boot_s is None or outer.host or match["tag"] not in SPEAKERS else speaker(match, rest)
 
 
 Layer = Callable[[re.Match[str], str, Line], Line | None]
@@ -244,12 +231,18 @@ _ANYWHERE: tuple[tuple[re.Pattern[str], Layer], ...] = (
 
 def outermost(line: Line) -> Line | None:
     """The outermost layer of the line's body, its rest as `body`; None where the body begins with no envelope."""
+    if layer := _known(line):
+        return layer
+    return _unknown_front(line) if line.origin in ("", RING, "kernel") and line.stamp == NO_STAMP else None
+
+
+def _known(line: Line) -> Line | None:
     body = line.body
     if not body:
         return None
     if body[0] == "{":
         return json_record(body)
-    if (match := _SPEAKER.match(body)) and (layer := _ring_host(match, body[match.end() :], line)):
+    if (match := SPEAKER.match(body)) and (layer := _ring_host(match, body[match.end() :], line)):
         return layer
     for pattern, grammar in _GRAMMARS.get(body[0], ()):
         if (match := pattern.match(body)) and (layer := grammar(match, body[match.end() :], line)):
@@ -258,53 +251,13 @@ def outermost(line: Line) -> Line | None:
         for pattern, grammar in _ANYWHERE:
             if (match := pattern.match(body)) and (layer := grammar(match, body[match.end() :], line)):
                 return layer
-    return _unknown_front(line) if line.origin in ("", RING, "kernel") and line.stamp == NO_STAMP else None
+    return None
 
 
 def _unknown_front(line: Line) -> Line | None:
     """What an unknown tool, a paste or a date in another language stands in front of; nothing is dated by it."""
-    if layer := behind_margin(line, outermost):
+    if layer := behind_margin(line, _known):
         return layer
     rest = foreign_date(line.body)
-    told = _spoken(Line(rest), strict=True) if rest else None
+    told = spoken(Line(rest), strict=True) if rest else None
     return told if told and told.origin else None
-
-
-def _spoken(layer: Line, *, strict: bool) -> Line:
-    """The layer with host and program taken off as well, where they stand behind its stamp."""
-    if match := _GRADED.match(layer.body):
-        return layer._replace(body=layer.body[match.end() :], level=match["level"])
-    if match := _MNEMONIC.match(layer.body):
-        return layer._replace(body=layer.body[match.end() :], host=match["host"])
-    if (match := _UNNAMED.match(layer.body)) and not _SPEAKER.match(layer.body):
-        return layer._replace(body=layer.body[match.end() :])
-    match = _SPEAKER.match(layer.body)
-    if match is None or match["host"].lower() in _NOT_HOSTS or match["tag"].lower() in _NOT_HOSTS:
-        return layer
-    if strict and not match["pid"] and match["tag"] not in _SPEAKERS:
-        return layer
-    told = _speaker(match, layer.body[match.end() :])
-    return told._replace(stamp=layer.stamp)
-
-
-def _speaker(match: re.Match[str], rest: str) -> Line:
-    return Line(
-        rest, host=match["host"], origin=match["tag"], pid=match["pid"] or "", level=(match["level"] or "").lower()
-    )
-
-
-def _after_structured_data(text: str) -> str:
-    """The message of an RFC 5424 record: one pass over its bracketed elements."""
-    if not text.startswith("["):
-        return text.removeprefix("-").removeprefix(" ")
-    at, quoted = 0, False
-    while at < len(text):
-        character = text[at]
-        if quoted and character == "\\":
-            at += 1
-        elif character == '"':
-            quoted = not quoted
-        elif character == "]" and not quoted and text[at + 1 : at + 2] != "[":
-            return text[at + 1 :].removeprefix(" ")
-        at += 1
-    return text

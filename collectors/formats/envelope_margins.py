@@ -42,7 +42,7 @@ def common_margin(lines: Iterable[str]) -> str:
     return shortest[: sum(1 for _ in same)]
 
 
-def behind_margin(line: Line, outermost: Inner) -> Line | None:
+def behind_margin(line: Line, known: Inner) -> Line | None:
     """The line without what stands in front of a known envelope; None where there is none."""
     body = line.body
     if match := _PRETTY.match(body):
@@ -50,7 +50,7 @@ def behind_margin(line: Line, outermost: Inner) -> Line | None:
     for pattern in (_BULLET, _RING_BEHIND):
         if (match := pattern.match(body)) and match.end() < len(body):
             rest = Line(body[match.end() :])
-            if outermost(rest) is not None:
+            if known(rest) is not None:
                 return rest
     return None
 

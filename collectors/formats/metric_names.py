@@ -23,13 +23,17 @@ NIC_INFO = "node_ethtool_info"
 
 
 class Told(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What one value of a series says by itself: the event's kind, code and advice. `stands`: the device says it of
-    now, else it may be as old as the exporter."""
+    """What one value of a series says by itself: the event's kind, code and advice.
+
+    `stands`: the device says it of now, else it may be as old as the exporter. `alone`: only where no time tells how
+    long it has been so; over time detectors judge.
+    """
 
     kind: str
     code: str = ""
     advice: Action | None = None
     stands: bool = False
+    alone: bool = False
 
 
 class Metric(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -144,6 +148,11 @@ def converted(metric: Metric, values: NDArray[np.float64]) -> NDArray[np.float64
     if metric.convert == "percent_or_ratio":  # 1 may be one percent or all of it
         return np.where(real > 1, real / 100, np.where(real == 1, np.nan, real))
     return real * metric.factor
+
+
+def is_blank(value: float) -> bool:
+    """Whether the number is one of DCGM's words for "no value"."""
+    return bool(_blank(np.array([value]))[0])
 
 
 def _blank(values: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from collectors.codes import nvidia
-from collectors.formats.metric_names import Metric, Target, Told
+from collectors.formats.metric_names import Metric, Target, Told, is_blank
 from sickbay.components import Name
 from sickbay.messages import MAX_MESSAGE, Blame, Event, Severity
 from sickbay.vocabulary import event_kinds
@@ -33,14 +33,14 @@ class CodeEvents:
     ) -> Event | None:
         """The event of this value, None where it says nothing, or nothing new."""
         metric = target.metric
-        if not (metric.code or metric.told) or not abs(value) < MOST:
+        if not metric.speaks or not abs(value) < MOST or is_blank(value):
             return None
         label = labels.get(metric.code_label, "")[:32] if metric.code_label else ""
         if metric.code_label and not label:
             return None
         first, unchanged = self._news(target, component, label, value)
         told = _told(metric, label, value)
-        if told is None or unchanged:
+        if told is None or unchanged or (told.alone and at_ms is not None):
             return None
         row = event_kinds()[told.kind]
         return Event(
@@ -70,11 +70,18 @@ class CodeEvents:
 def _told(metric: Metric, label: str, value: float) -> Told | None:
     """What the value says: a row of its own, or the vendor's code in it or in its label."""
     if metric.told:
-        return metric.told.get(f"{value:g}")
+        return next((row for key, row in metric.told.items() if _says(key, value)), None)
     if value <= 0 or not metric.code or not (label or value.is_integer()):
         return None
     told = _OF_HARDWARE if metric.codes == "xid" and _grave(label or str(int(value))) else _REPORTED
     return replace(told, code=metric.code % (label or int(value)))
+
+
+def _says(key: str, value: float) -> bool:
+    """Whether a row's key is the value's: the value itself, `&64` for a bit in it, `>0` for any above."""
+    if key[0] == "&":
+        return value.is_integer() and bool(int(value) & int(key[1:]))
+    return value > 0 if key == ">0" else value == float(key)
 
 
 def _grave(code: str) -> bool:

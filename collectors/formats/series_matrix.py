@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from collectors.formats.metric_names import UP, Target, converted, is_known, targets
 from collectors.formats.reading import Reading, Tally
 from collectors.formats.series_events import CodeEvents
-from collectors.formats.series_names import Names, fits, is_slice
+from collectors.formats.series_names import Jobs, Names, fits, is_slice
 from collectors.formats.series_rows import note_saturated
 from sickbay import components
 from sickbay.clock import Clock, Stamp
@@ -71,6 +71,7 @@ class _Matrix:
     column: str = ""
     rows: int = 0
     slices: int = 0
+    jobs: Jobs = field(default_factory=Jobs)
     parts: dict[tuple[str, Name], dict[tuple[str, ...], tuple[Times, Values]]] = field(default_factory=dict)
 
     def take(self, name: str, series: Series) -> Iterator[Reading]:
@@ -87,6 +88,8 @@ class _Matrix:
         at_ms, raw = points(series.points, self.tally)
         if not len(at_ms):
             return
+        if target.source.of_accelerators:
+            self.jobs.see(labels, self.names.host(labels), int(at_ms[0]), int(at_ms[-1]))
         yield from self._events(target, labels, component, at_ms, raw)
         metric = target.metric
         if not metric.to:
@@ -104,6 +107,7 @@ class _Matrix:
             at_ms, values = summed(list(parts.values()))
             yield from self._add(target.source.table, target.metric.to, component, at_ms, values)
         yield from self._flush()
+        yield from map(Reading, self.jobs.placements())
         if self.slices:
             self.tally.note(f"{self.slices} series of device partitions left out: they are not the whole device's")
 

@@ -7,10 +7,14 @@ from functools import cache
 from collectors.formats.metric_names import Metric, Source, Target, sources
 from sickbay import components
 from sickbay.components import UNKNOWN, Kind, Name
-from sickbay.messages import Identity
+from sickbay.messages import Identity, Placement
 
 # Labels that tell the host, best first; `instance` (host:port) only where none of them is there.
 HOST_LABELS = ("Hostname", "hostname", "nodename", "node", "node_name", "kubernetes_node", "host")
+JOB_LABEL = "hpc_job"  # the batch job on the card, as dcgm-exporter adds it from its job mapping directory
+MAX_JOBS = 10_000
+STILL_MS = 180_000  # a job last seen so shortly before the end still runs: a few scrapes
+_JOB = re.compile(r"[0-9A-Za-z][\w.+-]{0,63}", re.ASCII)
 MAX_IDENTITIES = 200_000  # what one input may make us remember
 # Interfaces that carry no fabric traffic: a container's end that goes down is no fault.
 _VIRTUAL = re.compile(r"lo$|veth|cali|docker|br-|virbr|tun|tap|cni|flannel|lxc|kube|dummy|ifb|nodelocaldns|vnet|podman")
@@ -39,6 +43,44 @@ def instance_host(instance: str) -> str:
     match = _INSTANCE.match(instance)
     host = match.group(1).strip("[]") if match else ""
     return "" if _HERE.match(host) else host
+
+
+def job_of(labels: dict[str, str]) -> str:
+    """The job that a series says runs on its device, "" where none is told."""
+    told = labels.get(JOB_LABEL, "")
+    return told if _JOB.fullmatch(told) and told.strip("0") else ""
+
+
+@dataclass(slots=True)
+class Jobs:
+    """When jobs were seen on which hosts, as labels of series tell it: placement without a scheduler."""
+
+    hosts: dict[str, dict[str, None]] = field(default_factory=dict)
+    seen: dict[str, tuple[int, int]] = field(default_factory=dict)  # job -> first and last time, ms
+    last_ms: int = 0
+
+    def see(self, labels: dict[str, str], host: str, first_ms: int, last_ms: int) -> None:
+        """One series of a device on a host, with a sample at both times."""
+        self.last_ms = max(self.last_ms, last_ms)
+        job = job_of(labels)
+        if not job or host == UNKNOWN or (job not in self.seen and len(self.seen) >= MAX_JOBS):
+            return
+        begin, end = self.seen.get(job, (first_ms, last_ms))
+        self.seen[job] = min(begin, first_ms), max(end, last_ms)
+        self.hosts.setdefault(job, {})[host] = None
+
+    def placements(self) -> list[Placement]:
+        """One of each job; open where the job was seen to the end."""
+        return [
+            Placement(
+                job=job,
+                hosts=tuple(self.hosts[job]),
+                from_ms=begin,
+                to_ms=end + 1 if end < self.last_ms - STILL_MS else None,
+                state="running",
+            )
+            for job, (begin, end) in sorted(self.seen.items())
+        ]
 
 
 @dataclass(slots=True)

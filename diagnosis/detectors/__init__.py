@@ -17,6 +17,7 @@ CATALOGUE: dict[str, str] = {
     "collective_stall": "diagnosis.detectors.collective_stall",
     "host_blind": "diagnosis.detectors.host_blind",
     "peers_idle": "diagnosis.detectors.peers_idle",
+    "odd_one_out": "diagnosis.detectors.odd_one_out",
     "bus_width": "diagnosis.detectors.bus_width",
     "device_state": "diagnosis.detectors.device_state",
     "hosts_lost": "diagnosis.detectors.hosts_lost",
@@ -29,6 +30,8 @@ CATALOGUE: dict[str, str] = {
     "loss_anomaly": "diagnosis.detectors.loss_anomaly",
     "uneven_work": "diagnosis.detectors.uneven_work",
     "slow_checkpoint": "diagnosis.detectors.slow_checkpoint",
+    "maintenance": "diagnosis.detectors.maintenance",
+    "clock_off": "diagnosis.detectors.clock_off",
 }
 
 

@@ -59,7 +59,13 @@ def _told_at_boot(case: Case, measured: Mapping[Name, float], narrow: Iterable[N
                 detector=NAME, version=VERSION, says="bus_narrow_told", llr=llr,
             )  # fmt: skip
             facts = claim.facts | {"lanes": str(one.lanes), "limit": str(one.limit)}
-            yield replace(claim, source_group=f"{one.component}|bus_width", facts=facts)
+            job = _job_on(one.component, case, case.now_ms)  # a link that is narrow since the boot hurts today's job
+            yield replace(claim, source_group=f"{one.component}|bus_width", facts=facts, job=job)
+
+
+def _job_on(component: Name, case: Case, at_ms: int | None) -> str:
+    place = case.placements.at(at_ms).job_of(component)
+    return place.job if place else ""
 
 
 def _narrower_than_peers(frame: pl.DataFrame, case: Case) -> Iterator[Evidence]:
@@ -98,6 +104,7 @@ def _claim(component: str, rows: pl.DataFrame, began: int | None, case: Case, ll
         window_end_ms=end,
         source_group=f"{component}|bus_width",
         severity=Severity.ERROR,
+        job=_job_on(component, case, end - 1),
         says="bus_narrow" if began is not None else "bus_narrow_always",
         facts={"lanes": str(round(rows["bus_width_lanes"][-1])), "limit": str(round(rows[limit][-1]))},
     )

@@ -43,13 +43,14 @@ def _job(event: Event) -> str:
 
 
 def _of_job(job: str, progress: list[Progress], lines: list[Event], case: Case) -> Iterator[Evidence]:
-    states = groups_of(progress)
+    onset = _onset(progress, lines)
+    placed = next(iter(case.placements.at(onset).jobs_of(name(Kind.JOB, job))), None)
+    states = groups_of(progress, placed)
     waited = sorted({rank for state in states for rank in state.waiting})
     told = _held_up(progress, states)
     absent, circle = absent_ranks(states)
     if not waited and not lines and not absent:
         return
-    onset = _onset(progress, lines)
     cited = _cites(told or progress, lines)
     component = name(Kind.JOB, job)
     pair = mismatch(progress)
@@ -57,7 +58,8 @@ def _of_job(job: str, progress: list[Progress], lines: list[Event], case: Case) 
         yield _mismatch(component, job, pair, onset, cited)
     elif 0 < len(absent) <= MOST_ABSENT:
         for rank, who in absent.items():
-            yield _absent(job, rank, who, onset, progress, len(absent))
+            home = case.placements.at(onset).component_of(name(Kind.RANK, job, str(rank)))
+            yield _absent(job, rank, who, onset, progress, len(absent), home or "")
     yield _stall(component, job, waited, states_named(told, lines), onset, cited, bool(absent))
 
 
@@ -133,7 +135,7 @@ def _stall(
 
 
 def _absent(
-    job: str, rank: int, who: frozenset[int], onset: int | None, progress: list[Progress], others: int
+    job: str, rank: int, who: frozenset[int], onset: int | None, progress: list[Progress], others: int, home: Name
 ) -> Evidence:
     component = name(Kind.RANK, job, str(rank))
     own = [
@@ -152,6 +154,7 @@ def _absent(
         severity=Severity.ERROR,
         advice=Action.RESTART_JOB,
         job="" if job == UNKNOWN else job,
+        peer=home,
         says="rank_not_in" if own else "rank_silent",
         facts={"rank": str(rank), "ranks": _ranks(who)},
         cites=_cites(own or [one for one in progress if one.rank in who], [])[:3],

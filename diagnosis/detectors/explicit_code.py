@@ -40,40 +40,42 @@ ELSEWHERE = frozenset(
 )  # fmt: skip
 VICTIM = "victim_of"
 CONSEQUENCE = (VICTIM, "caused_by")  # set by context rules: another event explains this one
+ALSO_NAMED = ("pci",)  # another name of the component, told beside it
 STALE = ("window", "last_value")  # a value that tells that something was, not when
 PASSING = frozenset({"host.soft_lockup", "host.cpu_stall"})  # one may pass by itself, many do not
 OFTEN = 3  # [house] reports in one burst
+# Nothing that its driver offers repairs it: what a code asks for at once is not what the part needs.
+PAST_REPAIR = frozenset({"accelerator_memory_repair_failed"})
 NO_FAULT = "accelerator_attention"  # asks for nothing but a look
 CLEARED = ("cleared_by_boot", "cleared_by_recovery")  # what once was wrong is over
 
 
 def claims(case: Case) -> Iterable[Evidence]:
-    """One claim per burst of explicit events; peers that only complain of a part which speaks itself are its victims."""
+    """One claim per burst of explicit events; the complaints of a dead part's peers speak of that part."""
     spoken = [event for event in case.events if _speaks(event)]
-    own = {event.component for event in spoken if VICTIM not in event.attributes}
-    victims: dict[str, list[Event]] = defaultdict(list)
+    roots: dict[str, Event] = {}
     for event in spoken:
-        if event.attributes.get(VICTIM) in own:
-            victims[event.attributes[VICTIM]].append(event)
-    for burst in bursts(event for event in spoken if event.attributes.get(VICTIM) not in own):
-        yield _with_victims(_claim(case, burst), burst, victims.get(burst[0].component, []))
+        known = roots.get(event.component)
+        if VICTIM not in event.attributes and (
+            known is None or worst((known.severity, event.severity)) != known.severity
+        ):
+            roots[event.component] = event
+    for burst in bursts(spoken):
+        claim, root = _claim(case, burst), roots.get(burst[0].attributes.get(VICTIM, ""))
+        yield _complaint(claim, root) if root and all(VICTIM in event.attributes for event in burst) else claim
     yield from _repeats(case)
 
 
-def _with_victims(claim: Evidence, burst: list[Event], complaints: list[Event]) -> Evidence:
-    """The claim with those who complained while it was made; it cites their lines too."""
-    near = [event for event in complaints if any(_together(event, one) for one in burst)]
-    if not near:
-        return claim
-    names = ", ".join(sorted({event.component for event in near}))
-    return replace(claim, facts=claim.facts | {"victims": names}, cites=cites([*burst, *near]))
-
-
-def _together(one: Event, other: Event) -> bool:
-    first, second = event_time(one), event_time(other)
-    if first is None or second is None:
-        return one.path == other.path
-    return first[0] == second[0] and abs(first[1] - second[1]) <= BUCKET_MS
+def _complaint(claim: Evidence, root: Event) -> Evidence:
+    """A victim's claim as a word about the part that died, under the id that it had before that was known."""
+    told: Evidence = replace(
+        claim,
+        component=root.component,
+        fault=fault_of(root),
+        advice=Action.IGNORE,
+        facts=claim.facts | {"victims": claim.component},
+    )
+    return told
 
 
 def _speaks(event: Event) -> bool:
@@ -162,7 +164,7 @@ def build(
         end_ms=max((event.until_ms or event.at_ms or 0 for event in burst), default=None) if dated else None,
         source_group=f"{first.component}|{fault}|{bucket}",
         severity=_severity(burst),
-        advice=_advice(burst),
+        advice=None if fault in PAST_REPAIR and not all(map(_over, burst)) else _advice(burst),
         count=sum(event.count for event in burst),
         job=first.job,
         peer=first.peer if first.peer else (first.component if first.component != component else ""),
@@ -210,7 +212,7 @@ def _facts(burst: list[Event]) -> dict[str, str]:
         "where": first.component,
         "process": next((event.process for event in burst if event.process), "?"),
     }
-    for word in (*CONSEQUENCE, *STALE, *CLEARED):
+    for word in (*CONSEQUENCE, *STALE, *CLEARED, *ALSO_NAMED):
         if value := first.attributes.get(word):
             facts[word] = value
     if first.at_ms is None and (at := event_time(first)) is not None:
@@ -233,4 +235,5 @@ def _repeats(case: Case) -> Iterator[Evidence]:
         )  # fmt: skip
         # What one such code asks for is meant for its program. Names of programs alone may be one user's.
         by_job = all(event.job not in ("", UNKNOWN) for event in events)
-        yield replace(claim, advice=None) if by_job else claim
+        told: Evidence = replace(claim, advice=None) if by_job else claim
+        yield told

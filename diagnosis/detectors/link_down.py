@@ -135,7 +135,7 @@ class _Lost:
         return len(members & ends) / len(members) if members else 1.0
 
     def _little_known(self, part: Name) -> bool:
-        """A switch of which only its own lines tell: ports that never spoke are not known, two of them are no switch."""
+        """A switch of which only its own lines tell: ports that never spoke are unknown, two of them are no switch."""
         return (
             kind_of(part) is Kind.SWITCH
             and len(self.under[part]) < MANY_PORTS

@@ -1,6 +1,7 @@
 """Out of memory: whose limit was hit decides whom. The job's own limit: the job. The host's: the host.
 
 A killed daemon of the system is the host's trouble whatever the limit: it goes silent for that, not for the network.
+A kill within the limit of one service or pod that is no job's never comes here: it is an event of that process.
 """
 
 from collections.abc import Iterable

@@ -11,7 +11,7 @@ import polars as pl
 
 from diagnosis.case import Case
 from diagnosis.evidence import GOOD, bucket_of, identity
-from diagnosis.frames import job_name, runs, table, with_jobs
+from diagnosis.frames import job_name, runs, table, with_jobs_then
 from sickbay.messages import Action, Evidence, Severity
 
 NAME, VERSION = "peers_idle", "1"
@@ -23,6 +23,7 @@ RESIDENT = 0.85  # utilisation of a spinning collective is 1
 LEAST_BEFORE = 3  # windows of normal work that make a baseline
 LEAST_WINDOWS = 2
 COLUMNS = ("matrix_active_ratio", "power_watts", "utilisation_ratio")
+SEEN = ("temperature_celsius", "clock_megahertz", "power_watts__spread")  # what tells a live card from a stale number
 
 
 class Stall(NamedTuple):
@@ -34,25 +35,36 @@ class Stall(NamedTuple):
     end_ms: int
     cards: int
     earlier: int  # how many stalls of at least half the length it had before: a habit, such as a checkpoint
+    signal: str = ""  # the column that shows work
+    usual: float = 0.0  # its value in normal work
+    moved: bool = False  # the job worked again afterwards
 
 
 def claims(case: Case) -> Iterable[Evidence]:
     """One claim per stalled job."""
     for stall in stalls(case):
-        if not _checkpoints(case, stall):
+        if not checkpoints(case, stall):
             yield _claim(stall)
 
 
 def stalls(case: Case) -> list[Stall]:
     """The latest stall of each job."""
-    frame = with_jobs(table(case, "accelerator", COLUMNS), case).filter(pl.col("job").is_not_null())
+    return [stall for stall, _ in stalled(case)]
+
+
+def stalled(case: Case) -> list[tuple[Stall, pl.DataFrame]]:
+    """The latest stall of each job, and what was told of the job's accelerators (`COLUMNS`, `SEEN`)."""
+    frame = with_jobs_then(table(case, "accelerator", (*COLUMNS, *SEEN)), case).filter(pl.col("job").is_not_null())
     if frame.height == 0:
         return []
-    medians = frame.group_by("job", "end_ms").agg(
-        *(pl.col(column).median() for column in COLUMNS), pl.len().alias("cards")
-    )
-    jobs = medians.sort("job", "end_ms").partition_by("job", maintain_order=True)
-    return [stall for rows in jobs if (stall := _stall(rows, case.window_ms))]
+    found = []
+    for cards in frame.partition_by("job", maintain_order=True):
+        medians = cards.group_by("job", "end_ms").agg(
+            *(pl.col(column).median() for column in COLUMNS), pl.len().alias("cards")
+        )
+        if stall := _stall(medians.sort("end_ms"), case.window_ms):
+            found.append((stall, cards))
+    return sorted(found, key=lambda pair: pair[0].job)
 
 
 def _stall(rows: pl.DataFrame, window_ms: int) -> Stall | None:
@@ -72,7 +84,9 @@ def _stall(rows: pl.DataFrame, window_ms: int) -> Stall | None:
     first, last = found[-1]
     earlier = sum(2 * (b - a) >= last - first for a, b in found[:-1])
     began = _began(dict(zip(ends, values, strict=True)), first, window_ms, FALLS * usual)
-    return Stall(rows["job"][0], began - window_ms, first, last, int(rows["cards"].max() or 0), earlier)  # type: ignore[arg-type]
+    moved = any(e > last and v is not None and v >= FALLS * usual for e, v in zip(ends, values, strict=True))
+    cards = int(rows["cards"].max() or 0)  # type: ignore[arg-type]
+    return Stall(rows["job"][0], began - window_ms, first, last, cards, earlier, signal, usual, moved)
 
 
 def _began(values: dict[int, float | None], first: int, window_ms: int, normal: float) -> int:
@@ -81,7 +95,7 @@ def _began(values: dict[int, float | None], first: int, window_ms: int, normal: 
     return first - window_ms if before is not None and before < normal else first
 
 
-def _checkpoints(case: Case, stall: Stall) -> bool:
+def checkpoints(case: Case, stall: Stall) -> bool:
     """The stall lies in a checkpoint that the job itself announced."""
     phases = [step for step in case.steps if step.job in (stall.job, "?") and step.at_ms is not None and step.phase]
     begun = [s.at_ms or 0 for s in phases if s.phase == "checkpoint_begin" and (s.at_ms or 0) <= stall.to_ms]

@@ -40,7 +40,7 @@ def _endings(case: Case) -> list[Event]:
 
 def _of_ending(burst: list[Event], job: Name) -> Evidence:
     """The job is dead and nothing names a part: start it again, and look for what sent the signal."""
-    claim = build(burst, "application_error", job, detector=NAME, version=VERSION, says="program_error_told", llr=WEAK)
+    claim = build(burst, "job_killed", job, detector=NAME, version=VERSION, says="process_ended", llr=FAIR)
     told: Evidence = replace(claim, advice=Action.RESTART_JOB, severity=Severity.WARNING)
     return told
 
@@ -49,7 +49,8 @@ def _job(event: Event, case: Case) -> Name:
     known = job_component(case, event)
     if kind_of(known) is Kind.JOB:
         return known
-    return name(Kind.JOB, parts_of(event.component)[0] or UNKNOWN)
+    told = parts_of(event.component)[0] if kind_of(event.component) is Kind.RANK else ""
+    return name(Kind.JOB, told or UNKNOWN)
 
 
 def _of_device(burst: list[Event], case: Case) -> Evidence:

@@ -1,7 +1,8 @@
 """Accelerators that are slower than their peers and hold up the job.
 
 Who is slow has a low clock, or is hot, held back or short of power while it works. Who waits is cool, draws little and
-has its clock free: a victim. Two families of signs for 30 s make a claim; one for 120 s is worth watching, no more.
+has its clock free: a victim. Two families of signs for 30 s and five steps make a claim; one for 120 s and twelve steps
+is worth watching, no more. Compared are cards of one model in one job that work and were sampled alike.
 """
 
 from collections.abc import Iterable
@@ -10,13 +11,15 @@ import polars as pl
 
 from diagnosis.case import Case
 from diagnosis.evidence import CERTAIN, FAIR, bucket_of, identity
-from diagnosis.frames import runs, table, with_jobs
+from diagnosis.frames import runs, table, with_jobs, with_models
+from diagnosis.working import step_ms, working
 from sickbay.messages import Action, Evidence, Severity
 
-NAME, VERSION = "slow_accelerator", "1"
+NAME, VERSION = "slow_accelerator", "2"
 
-TWO_FAMILIES_MS = 30_000  # [house]
-ONE_FAMILY_MS = 120_000
+LEAST_WINDOWS = 2  # a single window is a single look
+TWO_FAMILIES_MS, TWO_FAMILIES_STEPS = 30_000, 5  # design.md, section 6
+ONE_FAMILY_MS, ONE_FAMILY_STEPS = 120_000, 12
 LEAST_PEERS = 4  # fewer have no median worth the name
 DEVIATIONS = 5.0  # robust standard deviations (1.4826 x MAD) from the peers' median
 CLOCK_FLOOR = 0.03  # least deviation that matters, as a share of the peers' median
@@ -24,14 +27,14 @@ POWER_FLOOR = 0.10
 HEAT_FLOOR_CELSIUS = 6.0
 HELD_SHARE = 0.01  # time held back by heat: above 1 % counts [house, of field practice]
 THERMAL_BITS, BRAKE_BIT = 32 | 64, 128
-BUSY = 0.5  # utilisation below which a card does no work that could be slow
 MOST_SLOW = 0.25  # a larger share of the job is not an outlier but the job
 COLUMNS = (
-    "clock_megahertz", "power_watts", "temperature_celsius", "memory_temperature_celsius", "throttle_mask",
-    "power_limit_watts", "utilisation_ratio", "thermal_violation_nanoseconds_total__increase",
+    "n", "clock_megahertz", "power_watts", "temperature_celsius", "memory_temperature_celsius", "throttle_mask",
+    "power_limit_watts", "utilisation_ratio", "matrix_active_ratio", "thermal_violation_nanoseconds_total__increase",
     "power_violation_nanoseconds_total__increase",
 )  # fmt: skip
 FAMILIES = ("clock", "heat", "power")
+PEERS = ("job", "model", "end_ms")
 
 
 def claims(case: Case) -> Iterable[Evidence]:
@@ -39,44 +42,49 @@ def claims(case: Case) -> Iterable[Evidence]:
     signs = signs_of(case)
     if signs.height == 0:
         return
-    suspects = signs.filter(pl.col("clock") & (pl.col("utilisation_ratio").fill_null(1.0) >= BUSY))
+    suspects = signs.filter("clock")
     crowded = _crowded(signs, suspects)
     for rows in suspects.partition_by("component", maintain_order=True):
-        if rows["job"][0] not in crowded and (claim := _claim(rows, case)):
+        if (rows["job"][0], rows["model"][0]) in crowded:
+            continue
+        if (claim := _claim(rows, case)) and (rows["model"][0] or _own_sign(claim, rows, signs)):
             yield claim
 
 
 def signs_of(case: Case) -> pl.DataFrame:
-    """For each row of an accelerator in a job of at least four: which families of signs stand out from the peers."""
+    """For each working row of an accelerator with at least three peers: which families of signs stand out from them."""
     frame = with_jobs(table(case, "accelerator", COLUMNS), case).filter(pl.col("job").is_not_null())
-    frame = frame.filter(pl.len().over("job", "end_ms") >= LEAST_PEERS)
+    frame = working(with_models(frame, case).with_columns(pl.col("model").fill_null("")))
+    frame = frame.filter(pl.len().over(*PEERS) >= LEAST_PEERS)
     window_ns = case.window_ms * 1e6
     held = pl.col("thermal_violation_nanoseconds_total__increase").fill_null(0.0) / window_ns
     mask = pl.col("throttle_mask").fill_null(0.0).cast(pl.Int64, strict=False).fill_null(0)
     hot = _above("temperature_celsius") | _above("memory_temperature_celsius")
+    held_by_heat = (held > HELD_SHARE) | ((mask & THERMAL_BITS) != 0)
     return frame.with_columns(
         _below("clock_megahertz", CLOCK_FLOOR).alias("clock"),
-        (hot | (held > HELD_SHARE) | ((mask & THERMAL_BITS) != 0)).alias("heat"),
+        (hot | held_by_heat).alias("heat"),
         (_below("power_watts", POWER_FLOOR) | _capped(window_ns) | ((mask & BRAKE_BIT) != 0)).alias("power"),
         (_capped(window_ns) | ((mask & BRAKE_BIT) != 0)).alias("starved"),
-        pl.col("clock_megahertz").median().over("job", "end_ms").alias("peers_clock"),
-        pl.col("temperature_celsius").median().over("job", "end_ms").alias("peers_temperature"),
+        (held_by_heat | ((mask & BRAKE_BIT) != 0)).alias("told"),
+        pl.col("clock_megahertz").median().over(*PEERS).alias("peers_clock"),
+        pl.col("temperature_celsius").median().over(*PEERS).alias("peers_temperature"),
     ).sort("component", "end_ms")
 
 
 def _spread(column: str) -> pl.Expr:
-    away = (pl.col(column) - pl.col(column).median().over("job", "end_ms")).abs()
-    return 1.4826 * away.median().over("job", "end_ms")
+    away = (pl.col(column) - pl.col(column).median().over(*PEERS)).abs()
+    return 1.4826 * away.median().over(*PEERS)
 
 
 def _below(column: str, floor: float) -> pl.Expr:
-    middle = pl.col(column).median().over("job", "end_ms")
+    middle = pl.col(column).median().over(*PEERS)
     least = pl.max_horizontal(DEVIATIONS * _spread(column), floor * middle)
     return (middle - pl.col(column) >= least).fill_null(False)
 
 
 def _above(column: str) -> pl.Expr:
-    middle = pl.col(column).median().over("job", "end_ms")
+    middle = pl.col(column).median().over(*PEERS)
     least = pl.max_horizontal(DEVIATIONS * _spread(column), pl.lit(HEAT_FLOOR_CELSIUS))
     return (pl.col(column) - middle >= least).fill_null(False)
 
@@ -84,29 +92,49 @@ def _above(column: str) -> pl.Expr:
 def _capped(window_ns: float) -> pl.Expr:
     """A cap below that of the peers, or much time held back by power that the peers do not have."""
     limit = pl.col("power_limit_watts")
-    low = limit < 0.95 * limit.median().over("job", "end_ms")
+    low = limit < 0.95 * limit.median().over(*PEERS)
     held = pl.col("power_violation_nanoseconds_total__increase") / window_ns
-    return low.fill_null(False) | (held - held.median().over("job", "end_ms") > 0.2).fill_null(False)
+    return low.fill_null(False) | (held - held.median().over(*PEERS) > 0.2).fill_null(False)
 
 
-def _crowded(signs: pl.DataFrame, suspects: pl.DataFrame) -> set[str]:
-    cards = dict(signs.group_by("job").agg(pl.col("component").n_unique()).iter_rows())
-    slow = suspects.group_by("job").agg(pl.col("component").n_unique()).iter_rows()
-    return {job for job, count in slow if count > max(1.0, MOST_SLOW * cards[job])}
+def _crowded(signs: pl.DataFrame, suspects: pl.DataFrame) -> set[tuple[str, str]]:
+    counts = [
+        frame.group_by("job", "model").agg(pl.col("component").n_unique()).iter_rows() for frame in (signs, suspects)
+    ]
+    cards = {(job, model): count for job, model, count in counts[0]}
+    return {(job, model) for job, model, slow in counts[1] if slow > max(1.0, MOST_SLOW * cards[job, model])}
 
 
 def _claim(rows: pl.DataFrame, case: Case) -> Evidence | None:
-    """The claim for the latest stretch in which the clock was low."""
-    first, last = runs(rows["end_ms"].to_list(), case.window_ms)[-1]
-    rows = rows.filter(pl.col("end_ms").is_between(first, last))
-    lasted = last - first + case.window_ms
-    shares = {family: float(rows[family].mean() or 0.0) for family in FAMILIES}  # type: ignore[arg-type]
-    also = [family for family in FAMILIES[1:] if shares[family] >= 0.5]
-    if lasted < (TWO_FAMILIES_MS if also else ONE_FAMILY_MS):
-        return None
+    """The claim for the latest stretch in which the clock was low for long enough."""
+    step = step_ms(case, rows["job"][-1])
+    for first, last in reversed(runs(rows["end_ms"].to_list(), case.window_ms)):
+        stretch = rows.filter(pl.col("end_ms").is_between(first, last))
+        lasted = last - first + case.window_ms
+        shares = {family: float(stretch[family].mean() or 0.0) for family in FAMILIES}  # type: ignore[arg-type]
+        also = [family for family in FAMILIES[1:] if shares[family] >= 0.5]
+        least = max(TWO_FAMILIES_MS, TWO_FAMILIES_STEPS * step) if also else max(ONE_FAMILY_MS, ONE_FAMILY_STEPS * step)
+        if lasted >= least and stretch.height >= LEAST_WINDOWS:
+            return _evidence(stretch, _fault(stretch, also), also, first, last, case)
+    return None
+
+
+def _fault(rows: pl.DataFrame, also: list[str]) -> str:
     starved = float(rows["starved"].mean() or 0.0) >= 0.5  # type: ignore[arg-type]
-    fault = "accelerator_thermal" if "heat" in also else "accelerator_power_limited" if starved else "accelerator_slow"
-    return _evidence(rows, fault, also, first, last, case)
+    return "accelerator_thermal" if "heat" in also else "accelerator_power_limited" if starved else "accelerator_slow"
+
+
+def _own_sign(claim: Evidence, rows: pl.DataFrame, signs: pl.DataFrame) -> bool:
+    """Where no model is told, peers may be of another one: the card says so itself, or was faster before."""
+    began = claim.onset_to_ms or 0
+    now = rows.filter(pl.col("end_ms") >= began)
+    if float(now["told"].mean() or 0.0) >= 0.5:  # type: ignore[arg-type]
+        return True
+    before = signs.filter((pl.col("component") == claim.component) & (pl.col("end_ms") < began) & ~pl.col("clock"))
+    usual, clock = before["clock_megahertz"].median(), now["clock_megahertz"].median()
+    if not isinstance(usual, float) or not isinstance(clock, float) or before.height < LEAST_WINDOWS:
+        return False
+    return clock <= (1 - CLOCK_FLOOR) * usual
 
 
 def _evidence(rows: pl.DataFrame, fault: str, also: list[str], first: int, last: int, case: Case) -> Evidence:

@@ -109,3 +109,122 @@ def test_chunks_stay_small(tmp_path: Path) -> None:
     sizes = [len(chunk) for chunk in source.open()]
     assert sum(sizes) == 64 << 20
     assert max(sizes) <= CHUNK
+
+
+def archive_of(**files: bytes) -> bytes:
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w") as archive:
+        for name, data in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    return raw.getvalue()
+
+
+def test_archives_inside_archives_are_read_but_not_without_end(tmp_path: Path) -> None:
+    raw = archive_of(messages=b"x")
+    for depth in range(4):
+        raw = archive_of(**{f"n{depth}": gzip.compress(raw)})
+    (tmp_path / "deep").write_bytes(raw)
+    assert "archives inside archives" in only(tmp_path / "deep").problem
+    (tmp_path / "two").write_bytes(archive_of(inner=gzip.compress(archive_of(messages=b"x"))))
+    assert {source.path: contents(source) for source in walk([tmp_path / "two"])} == {
+        f"{tmp_path}/two!/inner!/messages": b"x"
+    }
+
+
+def test_a_cut_archive_gives_what_came_before_and_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "cut").write_bytes(archive_of(a=b"1" * 600, b=b"2")[:1700])
+    told = []
+    for source in walk([tmp_path / "cut"]):
+        told.append((source.path.rpartition("/")[2], source.problem))
+        if source.open:
+            assert contents(source) == b"1" * 600
+    assert told == [("a", ""), ("cut", "the archive is cut")]
+
+
+def test_a_member_is_gone_once_the_next_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "t").write_bytes(archive_of(a=b"1", b=b"2"))
+    first, _ = list(walk([tmp_path / "t"]))
+    with pytest.raises(ValueError, match="passed over"):
+        contents(first)
+
+
+def test_of_links_and_devices_in_archives_only_what_may_be_lost_is_told(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "t", "w") as archive:
+        log = tarfile.TarInfo("pods/a/0.log")
+        log.size = 1
+        archive.addfile(log, io.BytesIO(b"x"))
+        for name, kind, target in (
+            ("containers/a.log", tarfile.SYMTYPE, "../pods/a/0.log"),
+            ("same", tarfile.LNKTYPE, "pods/a/0.log"),
+            ("zone", tarfile.SYMTYPE, "/usr/share/zone"),
+            ("tty", tarfile.CHRTYPE, ""),
+            ("folder", tarfile.DIRTYPE, ""),
+        ):
+            member = tarfile.TarInfo(name)
+            member.type, member.linkname = kind, target
+            archive.addfile(member)
+    told = {source.path.rpartition("!/")[2]: source.problem for source in walk([tmp_path / "t"])}
+    assert set(told) == {"pods/a/0.log", "zone", "tty"}
+    assert told["zone"]
+    assert "special" in told["tty"]
+
+
+def test_a_thousand_folders_deep(tmp_path: Path) -> None:
+    here = os.getcwd()
+    try:
+        os.chdir(tmp_path)
+        for _ in range(1_000):
+            os.mkdir("d")
+            os.chdir("d")
+        Path("log").write_bytes(b"x")
+        assert contents(only(tmp_path)) == b"x"
+        os.remove("log")
+        for _ in range(1_000):  # from the bottom: what removes trees does not get so deep
+            os.chdir("..")
+            os.rmdir("d")
+    finally:
+        os.chdir(here)
+
+
+def test_what_is_named_twice_is_read_once(tmp_path: Path) -> None:
+    (tmp_path / "h1").mkdir()
+    (tmp_path / "h2").mkdir()
+    (tmp_path / "h1" / "a").write_bytes(b"1")
+    os.link(tmp_path / "h1" / "a", tmp_path / "h2" / "a")  # two files: each folder may name another host
+    (tmp_path / "h1" / "now").symlink_to("a")
+    given = [tmp_path / "h1", Path(f"{tmp_path}/h1/"), tmp_path, tmp_path / "h1" / "a"]
+    assert [Path(source.path).relative_to(tmp_path).as_posix() for source in walk(given)] == ["h1/a", "h2/a"]
+
+
+def test_a_file_that_grows_is_read_to_where_it_ended(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"x" * 100)
+    source, got = only(path), b""
+    assert source.open is not None
+    for chunk in source.open():
+        got += chunk
+        with path.open("ab") as file:
+            file.write(b"y" * 100)
+    assert got == b"x" * 100
+
+
+def test_a_pipe_in_the_place_of_a_file_does_not_stop_everything(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"x")
+    source = only(path)
+    path.unlink()
+    os.mkfifo(path)
+    assert source.open is not None
+    with pytest.raises(OSError, match="special"):
+        list(source.open())
+
+
+def test_odd_names_are_walked(tmp_path: Path) -> None:
+    odd = [b"a\nb", b"\x1b[31m", b"bad\xff", b"x" * 250, "\u202e".encode(), b"[bold]", b"-rf"]
+    for name in odd:
+        with open(os.path.join(os.fsencode(tmp_path), name), "wb") as file:
+            file.write(name)
+    assert sorted(contents(source) for source in walk([tmp_path])) == sorted(odd)
+    assert only(tmp_path / ("y" * 5_000)).problem

@@ -68,6 +68,7 @@ def test_a_front_of_any_tool_does_not_hide_what_the_kernel_says(front: str) -> N
         "    python3[12]: [ 5904.477123] nvme nvme3: Disabling device after reset failure: -19",
         'May  6 14:07:09 h7 app[12]: "kernel: nvme nvme3: Disabling device after reset failure: -19"',
         "kvě 25 19:29:48 h7 app[12]: nvme nvme3: Disabling device after reset failure: -19",
+        "May  6 14:07:09 app[12]: kernel: nvme nvme3: Disabling device after reset failure: -19",
         "the user asked what this means: [ 5904.477123] nvme nvme3: Disabling device after reset failure: -19",
         "prompt what is [ 5904.477123] nvme nvme3: Disabling device after reset failure: -19",
         '{"note": "[ 5904.477123] nvme nvme3: Disabling device after reset failure: -19"}',
@@ -88,6 +89,11 @@ def test_only_a_margin_that_all_lines_share_is_a_margin() -> None:
     assert common_margin(["    a", "b"]) == ""
     assert common_margin(["> a", "> b"]) == "> "
     assert common_margin([]) == ""
+
+
+@pytest.mark.parametrize("margin", ["> ", "- ", "* ", "1-", "[04:17:22] ", "a | "])
+def test_margins_without_end_are_text(margin: str) -> None:
+    assert len(peel(margin * 20_000 + "x").body) > 10_000
 
 
 def test_a_damaged_pretty_record_is_text() -> None:

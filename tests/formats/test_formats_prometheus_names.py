@@ -10,6 +10,7 @@ from collectors.formats.metric_names import Metric, converted, targets
 from collectors.formats.series_names import Names, instance_host
 from sickbay.messages import Identity
 from sickbay.schema import TABLES
+from sickbay.vocabulary import event_kinds
 
 
 def of(name: str) -> metric_names.Target:
@@ -21,6 +22,9 @@ def test_every_row_has_a_place_and_every_section_a_source() -> None:
         metric, source = target.metric, target.source
         assert source.source
         assert metric.to or metric.speaks, target.name
+        for key, told in metric.told.items():
+            assert told.kind in event_kinds(), target.name
+            assert key == ">0" or key.removeprefix("&").isdecimal(), target.name
         if metric.to:
             column = TABLES[source.table].column(metric.to)
             assert not (metric.sum_over and column.type == "gauge"), target.name

@@ -156,6 +156,16 @@ def test_a_last_code_is_told_once_and_again_only_after_a_change() -> None:
         (f'DCGM_EXP_GPU_HEALTH_STATUS{{{CARD},health_watch="MEM"}} 20', "accelerator.fault_reported", "health failed"),
         ('gpu_health{gpu_id="3",hostname="n1"} 0', "accelerator.fault_reported", "health 0"),
         ('gpu_health{gpu_id="3",hostname="n1"} 1', "", ""),
+        (
+            f"DCGM_FI_DEV_CLOCKS_EVENT_REASONS{{{CARD}}} 72",
+            "accelerator.fault_reported",
+            "clocks held by heat (hardware)",
+        ),
+        (f"DCGM_FI_DEV_CLOCKS_EVENT_REASONS{{{CARD}}} 5", "", ""),  # idle, power cap: normal
+        (f"DCGM_FI_DEV_CLOCKS_EVENT_REASONS{{{CARD}}} 2147483632", "", ""),
+        (f"DCGM_FI_DEV_XID_ERRORS{{{CARD}}} 2147483634", "", ""),
+        (f"DCGM_FI_DEV_ECC_DBE_AGG_TOTAL{{{CARD}}} 4", "accelerator.code_reported", "uncorrected errors in its life"),
+        (f"DCGM_FI_DEV_CLOCKS_EVENT_REASONS{{{CARD}}} 72 1790000000000", "", ""),  # dated: detectors judge
         ('nvidia_smi_gpu_recovery_action{uuid="a1b2"} 2', "accelerator.recovery_action", "recovery action 2"),
         ('dcgm_xid_errors{gpu="0",uuid="GPU-a1"} 48', "accelerator.fault_reported", "XID 48"),
     ],

@@ -6,7 +6,7 @@ without a code is read by `accelerator_nvidia_text`.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
@@ -42,14 +42,11 @@ class Grammar:
         self._board: dict[str, Identity] = {}  # stream -> the card whose serial number comes next
         self._switch_errors: dict[str, bool] = {}  # stream, switch and code whose first line was seen
         self._told: dict[str, bool] = {}  # card and code that were seen, card and number that were joined
-        self._readers: tuple[Callable[[str, Line], Iterable[Record] | None], ...] = (
-            self._xid, self._sxid, self._identity,
-        )  # fmt: skip
 
     def read(self, line: Line) -> Iterable[Record]:
         """Records of this line."""
         for text in texts(line):
-            for reader in self._readers:
+            for reader in (self._xid, self._sxid, self._identity):
                 if (records := reader(text, line)) is not None:
                     yield from records
                     break
@@ -148,9 +145,7 @@ def _sxid_event(found: re.Match[str]) -> Event:
 
 GRAMMAR = Grammar
 
-LITERALS: tuple[str, ...] = (
-    "Xid", "GPU at PCI:", "NVRM: GPU at ", "GPU Board Serial Number", "GPU serial number is",
-)  # fmt: skip
+LITERALS: tuple[str, ...] = ("Xid", "GPU at PCI:", "NVRM: GPU at ", "GPU Board Serial Number", "GPU serial number is")
 
 
 def _of(kind: str, component: str, code: str, **fields: object) -> dict[str, object]:

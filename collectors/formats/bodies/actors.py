@@ -1,6 +1,7 @@
 """Ray's words on workers and nodes: which process of which node ended, and whether its memory limit ended it.
 
-Ray lists every reason it can think of; only what it states as a fact is taken. A node it marks dead is down for Ray, whatever the reason.
+Ray lists every reason it can think of; only what it states as a fact is taken. A node it marks dead is down for Ray,
+whatever the reason.
 """
 
 import re

@@ -183,9 +183,8 @@ def _signature(body: str, told: int) -> list[Record]:
         facts = {"timeout_s": match[2]}
         return [event("rank.collective_error", rank_name(int(match[1])), facts, code="EI0006 link set-up timed out")]
     if match := _LISTEN.search(body):
-        facts = {"address": match[1], "port": match[2]}
-        told = {"code": "EI0019 port in use", "blame": Blame.APPLICATION}
-        return [event("rank.collective_error", rank_name(rank), facts, **told)]
+        ends, code = {"address": match[1], "port": match[2]}, "EI0019 port in use"
+        return [event("rank.collective_error", rank_name(rank), ends, code=code, blame=Blame.APPLICATION)]
     if match := _SDMA.search(body):
         code = f"copy engine status {match[1]}"
         return [event("rank.device_error", rank_name(rank), code=code, blame=Blame.HARDWARE, severity=Severity.ERROR)]

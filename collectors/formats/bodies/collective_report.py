@@ -94,8 +94,9 @@ class CollectiveReport:
 def _analysed(row: re.Match[str]) -> list[Record]:
     """The ranks that a comparison of all ranks' dumps found missing in a collective."""
     ranks = [int(rank) for rank in row["ranks"].replace(",", " ").split()[:_MAX_RANKS] if len(rank) < 8]
-    facts = {"group": row["group"], "group_name": row["title"], "op": row["op"]}
-    absent: list[Record] = [Progress(rank=rank, state="absent", **facts) for rank in ranks]
+    group, title, op = row["group"], row["title"], row["op"]
+    facts = {"group": group, "group_name": title, "op": op}
+    absent: list[Record] = [Progress(rank=rank, state="absent", group=group, group_name=title, op=op) for rank in ranks]
     return [*absent, *(event("rank.collective_notice", rank_name(rank), facts, code="missing") for rank in ranks)]
 
 

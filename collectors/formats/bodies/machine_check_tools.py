@@ -64,8 +64,9 @@ SAMPLES = (
     ),
     Sample(
         "7 2025-03-11 04:17:22 +0000 error: Corrected error, no action required., CPU 5, bank Unified Memory "
-        "Controller (bank=18), mcg mcgstatus=0, mci CECC, memory_channel=1,csrow=0, mcgcap=0x0000011c, status=0x9c2040000000011b, "
-        "addr=0x2a8f11c40, misc=0xd01b0fff01000000, walltime=0x67cfb912, cpuid=0x00870f10, bank=0x00000012",
+        "Controller (bank=18), mcg mcgstatus=0, mci CECC, memory_channel=1,csrow=0, mcgcap=0x0000011c, "
+        "status=0x9c2040000000011b, addr=0x2a8f11c40, misc=0xd01b0fff01000000, "
+        "walltime=0x67cfb912, cpuid=0x00870f10, bank=0x00000012",
         _expect("cpu.corrected", "cpu:?/5", code="MCE bank 18"),
     ),
     Sample("MCE 1\nSTATUS 9400000000000005 MCGSTATUS 0", ()),

@@ -1,7 +1,8 @@
 """The kernel's out-of-memory killer: whose limit was hit decides whom it concerns.
 
-`CONSTRAINT_MEMCG` is a job's own limit: the application's matter. No constraint, or that of a memory node, means that
-the host ran out. Who was killed is told apart from who was to blame: a daemon may fall for a job's appetite.
+`CONSTRAINT_MEMCG` is a group's own limit: a job's (the application's matter), a service's or a monitoring pod's
+(nobody's but theirs). No constraint, or that of a memory node, means that the host ran out. Who was killed is told
+apart from who was to blame: a daemon may fall for a job's appetite.
 """
 
 import re
@@ -41,6 +42,12 @@ _DAEMONS = re.compile(
     r"^(?:slurm(?:d|stepd|ctld)|munged|kubelet|containerd(?:-shim.*)?|dockerd|crio|sshd|systemd(?:-.*)?|sickbay.*"
     r"|init|chronyd|ntpd|nv-hostengine|nvidia-persiste.*|nv-fabricmanage.*|dcgm-exporter|node_exporter|nvsm.*"
     r"|rasdaemon|rsyslogd|NetworkManager|opensm|sssd)$"
+)
+# Without these the scheduler loses the host, whoever set the limit.
+_NEEDED = re.compile(r"^(?:slurmd|kubelet|containerd|dockerd|crio|munged|systemd|init)$")
+# A pod is a job's only where what it runs is a program of a job: log shippers and exporters live in pods, too.
+_PROGRAMS = re.compile(
+    r"^(?:python|pt_|torch|ray\b|ray::|mpi|orted|prted|java|julia)|train|deepspeed|megatron|accelerate"
 )
 _REMEMBERED = 64
 
@@ -94,16 +101,22 @@ def _kill(constraint: str, victim: str, pid: str, group: str) -> Record:
     attributes = {"constraint": constraint.removeprefix("CONSTRAINT_").lower()}
     if group:
         attributes["group"] = group
+    who = process(victim, pid)
+    job = _JOB.search(group)
+    if constraint == "CONSTRAINT_MEMCG" and job:  # the job's own limit, whoever fell for it
+        return told("job.out_of_memory", name(Kind.JOB, job[1]), job=job[1], process=who, attributes=attributes)
     if _DAEMONS.match(victim):
         attributes["victim_daemon"] = "yes"
-    who = process(victim, pid)
-    if constraint != "CONSTRAINT_MEMCG":
+    if constraint != "CONSTRAINT_MEMCG" or _NEEDED.match(victim):
         return told("host.out_of_memory", name(Kind.HOST, UNKNOWN), process=who, attributes=attributes)
-    if group.startswith("/system.slice/") and group.endswith(".service"):  # a service's own limit, nobody's job
+    if _own_limit(group) and not ("kubepods" in group and _PROGRAMS.search(victim)):
         return told("process.killed", name(Kind.PROCESS, UNKNOWN, who), process=who, attributes=attributes)
-    job = _JOB.search(group)
-    number = job[1] if job else ""
-    return told("job.out_of_memory", name(Kind.JOB, number or UNKNOWN), job=number, process=who, attributes=attributes)
+    return told("job.out_of_memory", name(Kind.JOB, UNKNOWN), job="", process=who, attributes=attributes)
+
+
+def _own_limit(group: str) -> bool:
+    """The limit of one service or pod: what else runs on the host does not count against it."""
+    return "kubepods" in group or (group.startswith("/system.slice/") and group.endswith(".service"))
 
 
 def _expect(kind: str, component: str, **fields: object) -> tuple[dict[str, object], ...]:
@@ -160,6 +173,17 @@ SAMPLES = (
     Sample(
         "Out of memory: Kill process 3311 (dataloader) score 905 or sacrifice child",
         _expect("host.out_of_memory", "host:?", process="dataloader[3311]", attributes={"constraint": "none"}),
+    ),
+    Sample(
+        "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=cri-containerd-7c.scope,mems_allowed=0,oom_memcg="
+        "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod7c.slice,task_memcg=/kubepods.slice/kubepods-"
+        "burstable.slice/kubepods-burstable-pod7c.slice/cri-containerd-7c.scope,task=logshipper,pid=31,uid=65534",
+        _expect("process.killed", "process:?/logshipper[31]", process="logshipper[31]"),
+    ),
+    Sample(
+        "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/system.slice/kubelet"
+        ".service,task_memcg=/system.slice/kubelet.service,task=kubelet,pid=902,uid=0",
+        _expect("host.out_of_memory", "host:?", process="kubelet[902]"),
     ),
     Sample(
         "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/system"

@@ -5,17 +5,16 @@ Switch texts: SONiC swss, Arista EOS, Cisco NX-OS and IOS, Huawei VRP, H3C Comwa
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from collectors.codes.nvidia import xid
 from collectors.formats.bodies import Sample
 from collectors.formats.events import LINE_LIMIT, event
 from collectors.formats.reading import Line, Record
-from sickbay.components import UNKNOWN, Kind, host_of, name
-from sickbay.messages import Action, Edge, Event, Relation, Severity, strength
+from sickbay.components import UNKNOWN, Kind, name
+from sickbay.messages import Action, Severity, strength
 
 _MAX_DEVICES = 4096  # whose second line is recognised
-_MAX_PORTS = 65_536  # of switches that were told to be such
 
 _HOSTENGINE = re.compile(
     r"(?:(?P<level>[A-Z]{3,8}) )?\[\d{1,10}:\d{1,10}\] \[\[(?P<module>\w{1,40})\]\] (?P<text>.{1,300})"
@@ -80,14 +79,10 @@ LITERALS = (
 
 
 class Monitor:
-    """Body grammar of monitoring and switch lines.
-
-    Keeps the devices a plugin has told, to fold its two lines, and the ports already told to be a switch's.
-    """
+    """Body grammar of monitoring and switch lines. Keeps the devices a plugin has told, to fold its two lines."""
 
     def __init__(self) -> None:
         self._unhealthy: set[str] = set()
-        self._ports: set[str] = set()
 
     def read(self, line: Line) -> Iterable[Record]:
         """Events of devices, ports, switches and of the monitors themselves."""
@@ -99,17 +94,8 @@ class Monitor:
         host = line.host or UNKNOWN
         for reader in (_hostengine, _sonic, _percent, _huawei, _lost):
             if found := reader(body, host):
-                return found if reader in (_hostengine, _lost) else [*found, *self._of_switch(found)]
+                return found
         return ()
-
-    def _of_switch(self, found: list[Record]) -> Iterator[Record]:
-        """Who speaks like this is a switch: its port is a part of it, told once."""
-        states = [one.component for one in found if isinstance(one, Event) and one.kind in ("port.down", "port.up")]
-        for port in states:
-            owner = host_of(port)
-            if owner and port not in self._ports and len(self._ports) < _MAX_PORTS:
-                self._ports.add(port)
-                yield Edge(child=port, parent=name(Kind.SWITCH, owner), relation=Relation.PART_OF, source="switch log")
 
     def end(self) -> Iterable[tuple[Record, Line]]:
         """Nothing is held back."""

@@ -20,7 +20,7 @@ _HOSTS = r"(?P<host>[A-Za-z0-9][\w.,\[\]-]{0,1000})"
 
 LITERALS = (
     " has low ", "unexpectedly rebooted", " now responding", "Setting node ", "drain_nodes: node ",
-    "setup failure on node", "NOT ENDING WITH SIGNALS", "rolog failure on node", "is_node_resp: node:",
+    "setup failure on node", "NOT ENDING WITH SIGNALS", "is_node_resp: node:",
     "can't stat gres.conf file", "returned to service",
 )  # fmt: skip
 
@@ -32,7 +32,6 @@ _SET = re.compile(
     r"(?: with reason: ?(?P<why>.{1,200}))?$"
 )
 _SETUP = re.compile(rf"(?P<why>(?:Prolog|Epilog) or job env setup failure) on node {_HOSTS}, draining the node")
-_PROLOG = re.compile(rf"\b(?P<why>Prolog failure) on node {_HOST}$")
 _UNENDING = re.compile(
     rf"\*\*\* (?:JOB|STEP) (?P<job>\d{{1,12}})(?:[._+]\S{{1,20}})? STEPD TERMINATED ON {_HOST} AT \S{{1,30}} "
     r"DUE TO (?P<why>JOB NOT ENDING WITH SIGNALS)"
@@ -102,7 +101,7 @@ def _hosts(expression: str) -> list[Name]:
 
 
 _TELLS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], list[Record]]], ...] = (
-    (_LOW, _low), (_REBOOTED, _rebooted), (_BACK, _back), (_SET, _set), (_SETUP, _condition), (_PROLOG, _condition),
+    (_LOW, _low), (_REBOOTED, _rebooted), (_BACK, _back), (_SET, _set), (_SETUP, _condition),
     (_UNENDING, _condition), (_MUTE, _mute), (_NO_DEVICE, _no_device),
 )  # fmt: skip
 
@@ -137,7 +136,6 @@ SAMPLES = (
         "error: validate_node_specs: Prolog or job env setup failure on node gx-r2-n04, draining the node",
         _expect("scheduler.host_condition", "gx-r2-n04"),
     ),
-    Sample("salloc: Prolog failure on node gx-r2-n04", _expect("scheduler.host_condition", "gx-r2-n04")),
     Sample(
         "error: *** STEP 71532.0 STEPD TERMINATED ON gx-r2-n06 AT 2025-02-14T09:44:56 DUE TO JOB NOT ENDING WITH "
         "SIGNALS ***",

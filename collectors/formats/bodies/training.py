@@ -30,7 +30,7 @@ _MINDFORMERS = re.compile(
 _PADDLE = re.compile(r"\bglobal_step: (\d{1,12}), .{0,400}?\binterval_")
 _MAXTEXT = re.compile(r"\bcompleted step: (\d{1,12}), seconds: ([\d.]{1,20}),")
 _NEMO = re.compile(r"\bglobal_step[:=] ?(\d{1,12})(?:\.0+)?\b.{0,400}?\btrain_step_timing in s[:=] ?([\d.]{1,20})")
-_TITAN = re.compile(rf"\bstep: {{1,4}}(\d{{1,12}})  loss: {{1,4}}({_NUMBER})(?=\s)")
+_TITAN = re.compile(rf"\bstep: {{1,9}}(\d{{1,12}})  loss: {{1,9}}({_NUMBER})(?=\s)")  # `nan` is padded like a number
 _HUGGING = re.compile(
     rf"^\{{'loss': '?(?P<loss>{_NUMBER})'?, (?:'grad_norm': '?(?P<norm>{_NUMBER})'?, )?.{{0,200}}?'learning_rate'"
 )
@@ -41,7 +41,7 @@ _NOT_A_NUMBER = tuple(  # what other loops print: the word loss, what they put b
     for value in ("nan", "NaN")
     if loss != "oss" or between != " "
 )
-_PAIR = re.compile(rf"\b([A-Za-z][\w/]{{0,40}})[:=]\s{{0,2}}\[?({_NUMBER})(?=[\],;\s}}]|ms|T\b|$)")
+_PAIR = re.compile(rf"\b([A-Za-z][\w/]{{0,40}})[:=]\s{{0,9}}\[?({_NUMBER})(?=[\],;\s}}]|ms|T\b|$)")
 
 _LOCAL_NAN = re.compile(
     r"found (?P<what>NaN|Inf|nan|inf)\w* in local (?P<where>forward loss|grad norm).{0,200}?"
@@ -355,6 +355,11 @@ SAMPLES = (
         "[titan] 2025-05-01 10:00:00,000 - root - INFO - step: 10  loss:  8.1250  grad_norm:  1.5000  memory: 41.2GiB"
         "(43.4%)  tps: 7,123  tflops: 410.2  mfu: 41.1%",
         ({"type": "step", "step": 10, "loss": 8.125, "grad_norm": 1.5, "duration_ms": None},),
+    ),
+    Sample(
+        "[titan] 2025-05-01 10:00:10,000 - root - INFO - step:  11  loss:     nan  grad_norm:     nan  memory: 41.2GiB"
+        "(43.4%)  tps: 7,123  tflops: 410.2  mfu: 41.1%",
+        ({"type": "step", "step": 11, "loss": None}, {"type": "event", "kind": "job.loss_not_finite"}),
     ),
     Sample(
         "{'loss': nan, 'grad_norm': nan, 'learning_rate': 2e-05, 'epoch': 0.41}",
