@@ -72,6 +72,8 @@ def _header(stream: io.BufferedReader) -> bytes:
             raise EOFError("ends without the mark of an archive's end: it may be cut")
         if not block:
             return b""
+        if len(block) < BLOCK and any(block):
+            raise EOFError("the archive is cut")
         if is_header(block):
             return block
         if any(block):

@@ -15,8 +15,7 @@ def offsets_of(case: Case) -> Mapping[str, float]:
     """Seconds that each host's clock is off, the largest told; infinite where only the fact is told."""
     found: dict[str, float] = {}
     for event in case.events:
-        host = host_of(event.component) or event.host
-        if event.kind == "monitor.clock_off" and host:
+        if event.kind == "monitor.clock_off" and (host := host_of(event.component) or event.host):
             _keep(found, host, told_by(event))
     frame = table(case, "host", ("clock_offset_seconds",)).drop_nulls()
     for host, seconds in frame.select("host", "clock_offset_seconds").iter_rows():

@@ -68,6 +68,11 @@ def boot_clock(event: Event) -> str:
     return event.boot_id or event.path or event.host
 
 
+def in_order(events: Iterable[Event]) -> list[Event]:
+    """Events by time, then by where they stand in the inputs, the undated last: however they came."""
+    return sorted(events, key=lambda one: (one.at_ms is None, one.at_ms or 0, one.path, one.line))
+
+
 def cites(events: Iterable[Event]) -> tuple[Cite, ...]:
     """Where the events can be read, in order, each line once."""
     seen = dict.fromkeys((event.path, event.line) for event in events if event.path)

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import msgspec
@@ -22,6 +22,7 @@ from sickbay.components import UNKNOWN, Kind, Name, name
 from sickbay.messages import Action, Event, Severity
 
 MAX_JSON = 4 << 20
+MAX_PORTS = 20_000  # of one text
 MAX_FACTS = 400  # of one port
 _COMMAND = re.compile(r"(?:^|[\s;/])(?:mlxlink|mstlink)\b.{0,80}?(?:-d|--device) (?P<device>[\w./:-]{1,80})")
 _ADAPTER = re.compile(r"^(?:CA '|hca_id:\s{1,8}|Infiniband device ')(?P<device>[\w.-]{1,64})(?:'| |$)")
@@ -78,7 +79,7 @@ def read(chunks: Iterable[bytes], tally: Tally, name: str = "") -> Iterator[Read
     stream = iter(chunks)
     head = next(stream, b"")
     ports = _json_ports if head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") else _text_ports
-    found = list(ports(chain((head,), stream), tally))
+    found = list(islice(ports(chain((head,), stream), tally), MAX_PORTS))
     shared = Counter(port.device for port in found)
     for port in found:
         spare = shared[port.device] > 1
@@ -167,7 +168,7 @@ def _bus(port: _Port, width: str) -> Iterator[Event]:
     match = _LANES.search(width)
     if match and int(match["now"]) < int(match["most"]):
         below = Kind.PCIE + ":" + port.name.partition(":")[2]
-        facts = {"lanes": match["now"], "enabled": match["most"]}
+        facts = {"width": match["now"], "full_width": match["most"]}
         doubt: dict[str, Any] = {"severity": Severity.WARNING, "advice": Action.WATCH}
         yield event("pcie.degraded", below, facts, message=width, **doubt)
 

@@ -57,11 +57,12 @@ class Jobs:
 
     hosts: dict[str, dict[str, None]] = field(default_factory=dict)
     seen: dict[str, tuple[int, int]] = field(default_factory=dict)  # job -> first and last time, ms
+    first_ms: int = 2**62
     last_ms: int = 0
 
     def see(self, labels: dict[str, str], host: str, first_ms: int, last_ms: int) -> None:
         """One series of a device on a host, with a sample at both times."""
-        self.last_ms = max(self.last_ms, last_ms)
+        self.first_ms, self.last_ms = min(self.first_ms, first_ms), max(self.last_ms, last_ms)
         job = job_of(labels)
         if not job or host == UNKNOWN or (job not in self.seen and len(self.seen) >= MAX_JOBS):
             return
@@ -70,7 +71,9 @@ class Jobs:
         self.hosts.setdefault(job, {})[host] = None
 
     def placements(self) -> list[Placement]:
-        """One of each job; open where the job was seen to the end."""
+        """One of each job; open where the job was seen to the end. A moment tells no beginning and no end: none."""
+        if self.last_ms - self.first_ms <= STILL_MS:
+            return []
         return [
             Placement(
                 job=job,

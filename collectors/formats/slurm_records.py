@@ -150,9 +150,10 @@ def job_readings(job: Job, tally: Tally) -> Iterator[Reading]:
     code = _code(job, facts)
     guilty = job.failed_node or (hosts[0] if len(hosts) == 1 else "")
     named = bool(guilty) and len(hostlist.names(guilty, tally)) == 1
-    kind = "job.host_lost" if job.state == "NODE_FAIL" and not named else kind
+    lost = kind == "job.node_failed"
+    kind = "job.host_lost" if lost and not named else kind
     yield Reading(event(kind, name(Kind.JOB, job.id), facts, code=code, **fields), job.line, job.end)
-    if job.state == "NODE_FAIL" and named:
+    if lost and named:
         blamed = event("scheduler.host_failed_job", name(Kind.HOST, guilty), facts, code=code, **fields)
         yield Reading(blamed, job.line, job.end, host=guilty)
 

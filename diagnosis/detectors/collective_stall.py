@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from diagnosis.case import Case
-from diagnosis.evidence import FAIR, GOOD, STRONG, bucket_of, identity
+from diagnosis.evidence import FAIR, GOOD, STRONG, bucket_of, identity, in_order
 from diagnosis.waiting import MOST_ABSENT, GroupState, absent_ranks, blockers, groups_of, mismatch
 from sickbay.components import UNKNOWN, Kind, Name, name, parts_of
 from sickbay.messages import Action, Cite, Event, Evidence, Progress, Severity
@@ -25,7 +25,7 @@ def claims(case: Case) -> Iterable[Evidence]:
     for one in case.progress:
         by_job[one.job].append(one)
     lines: dict[str, list[Event]] = defaultdict(list)
-    for event in case.events:
+    for event in in_order(case.events):
         if event.kind == "rank.collective_timeout" or _held_by_the_watchdog(event):
             lines[_job(event)].append(event)
     for job in sorted(by_job.keys() | lines.keys()):

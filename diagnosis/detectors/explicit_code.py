@@ -22,6 +22,7 @@ from diagnosis.evidence import (
     identity,
     worst,
 )
+from diagnosis.trained_on import trained_on
 from sickbay.components import UNKNOWN, Kind, kind_of, name
 from sickbay.messages import Action, Blame, Event, Evidence, Severity, replace
 from sickbay.vocabulary import event_kinds, faults
@@ -46,6 +47,7 @@ PASSING = frozenset({"host.soft_lockup", "host.cpu_stall"})  # one may pass by i
 OFTEN = 3  # [house] reports in one burst
 # Nothing that its driver offers repairs it: what a code asks for at once is not what the part needs.
 PAST_REPAIR = frozenset({"accelerator_memory_repair_failed"})
+PROGRAM = "application_error"
 NO_FAULT = "accelerator_attention"  # asks for nothing but a look
 CLEARED = ("cleared_by_boot", "cleared_by_recovery")  # what once was wrong is over
 
@@ -54,13 +56,12 @@ def claims(case: Case) -> Iterable[Evidence]:
     """One claim per burst of explicit events; the complaints of a dead part's peers speak of that part."""
     spoken = [event for event in case.events if _speaks(event)]
     roots: dict[str, Event] = {}
-    for event in spoken:
-        known = roots.get(event.component)
-        if VICTIM not in event.attributes and (
-            known is None or worst((known.severity, event.severity)) != known.severity
-        ):
-            roots[event.component] = event
+    for event in sorted(spoken, key=lambda event: (list(Severity).index(event.severity), fault_of(event))):
+        if VICTIM not in event.attributes:
+            roots[event.component] = event  # the gravest word of a part that is no victim
     for burst in bursts(spoken):
+        if fault_of(burst[0]) == PROGRAM and trained_on(case, burst, job_component(case, burst[0])):
+            continue  # an event that hid nothing
         claim, root = _claim(case, burst), roots.get(burst[0].attributes.get(VICTIM, ""))
         yield _complaint(claim, root) if root and all(VICTIM in event.attributes for event in burst) else claim
     yield from _repeats(case)
@@ -115,7 +116,7 @@ def fault_of(event: Event) -> str:
     """The fault class that an event speaks for; a code that its table blames on the program is the program's."""
     kind = event_kinds()[event.kind]
     if kind.fault and event.blame is Blame.APPLICATION and kind.component is Kind.ACCELERATOR:
-        return "application_error"
+        return PROGRAM
     return kind.fault
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from diagnosis.case import Case
 from diagnosis.detectors.explicit_code import build
-from diagnosis.evidence import CERTAIN, STRONG
+from diagnosis.evidence import CERTAIN, STRONG, in_order
 from sickbay.components import UNKNOWN, Name, path
 from sickbay.messages import Event, Evidence, replace
 
@@ -19,7 +19,7 @@ MOST_CLAIMS = 200  # more broken paths than that add nothing but bulk
 def claims(case: Case) -> Iterable[Evidence]:
     """One claim per path, or one for the end that several broken paths share."""
     by_path: dict[Name, list[Event]] = defaultdict(list)
-    for event in case.events:
+    for event in in_order(case.events):
         if event.kind in KINDS and not event.attributes.keys() & {"victim_of", "caused_by", "injected"}:
             by_path[event.component].append(event)
     for end, paths in shared_ends(by_path).items():

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from diagnosis.case import Case
 from diagnosis.detectors.explicit_code import build, bursts, job_component
-from diagnosis.evidence import FAIR, GOOD, WEAK
+from diagnosis.evidence import FAIR, GOOD, WEAK, in_order
 from sickbay.components import UNKNOWN, Kind, Name, kind_of, name, parts_of
 from sickbay.messages import Action, Blame, Event, Evidence, Severity, replace
 
@@ -20,7 +20,7 @@ def claims(case: Case) -> Iterable[Evidence]:
     for burst in bursts(_endings(case)):
         yield _of_ending(burst, _job(burst[0], case))
     by_job: dict[Name, list[Event]] = {}
-    for event in case.events:
+    for event in in_order(case.events):
         if _counts(event, "rank.collective_error"):
             by_job.setdefault(_job(event, case), []).append(event)
     for job in sorted(by_job):

@@ -80,3 +80,23 @@ def test_but_not_by_another_hosts_event_or_one_told_twice() -> None:
     twice = gathered(Stamp(Clock.ABSOLUTE, 1_000_000), Stamp(Clock.ABSOLUTE, 2_000_000), message="fell off")
     assert daters([journal, dmesg], ["other", "h"])[1].at_ms(Stamp(Clock.SINCE_BOOT, 0), 0.0) is None
     assert daters([twice, dmesg], ["h", "h"])[1].at_ms(Stamp(Clock.SINCE_BOOT, 0), 0.0) is None
+
+
+def test_a_log_over_new_year_has_lines_of_two_years() -> None:
+    for own in (True, False):
+        dated = Stamp(Clock.ABSOLUTE, ms(2025, 1, 3))
+        inputs = [gathered(yearless(12, 30), yearless(1, 2), *([dated] if own else [])), gathered(dated)]
+        dater = daters(inputs, ["a", "b"])[0]
+        assert dater.at_ms(yearless(12, 30)) == ms(2024, 12, 30)
+        assert dater.at_ms(yearless(1, 2)) == ms(2025, 1, 2)
+
+
+def test_january_beside_a_december_of_the_same_input_is_of_the_year_after() -> None:
+    (dater,) = daters([gathered(yearless(1, 1), Stamp(Clock.ABSOLUTE, ms(2024, 12, 31, 23)))], ["h"])
+    assert dater.at_ms(yearless(1, 1)) == ms(2025, 1, 1)
+
+
+def test_a_clock_that_was_never_set_tells_no_year() -> None:
+    for year in (1970, 2107):
+        (dater,) = daters([gathered(yearless(3, 11), Stamp(Clock.ABSOLUTE, ms(year, 1, 1)))], ["h"])
+        assert dater.at_ms(yearless(3, 11)) is None

@@ -1,7 +1,7 @@
 """Identity: one name per device, no host shared by guess, no address invented."""
 
 from collectors.gather import Gathered
-from collectors.identity import Names, addresses, host_for, host_of_path, short_names
+from collectors.identity import Names, addresses, host_for, host_of_path, short_names, told_host
 from sickbay.messages import Identity
 
 CARD = Identity(host="h17", index="3", pci="0000:cb:00", uuid="GPU-5d0c1a7e-0000-4000-8000-00000000a1b2")
@@ -61,3 +61,26 @@ def test_an_address_is_a_host_only_where_one_host_answers_there() -> None:
     rows = [Identity(kind="host", host="h1", name="10.0.0.1"), Identity(kind="host", host="h2", name="10.0.0.2")]
     assert addresses(rows) == {"10.0.0.1": "h1", "10.0.0.2": "h2"}
     assert addresses([*rows, Identity(kind="host", host="h9", name="10.0.0.1")]) == {"10.0.0.2": "h2"}
+
+
+def test_a_storm_of_identities_is_joined_in_linear_steps_and_bounded() -> None:
+    storm = [Identity(host="h", index="0", pci=f"{n:04x}:00:00", uuid=f"GPU-{n}") for n in range(20_000)]
+    names = Names(storm)
+    assert names.canonical("accelerator:h/0", "h") == "accelerator:h/0", "an index that all claim names none of them"
+    assert names.canonical("accelerator:h/GPU-7", "h") == "accelerator:h/0007:00:00"
+
+
+def test_hosts_as_inputs_tell_them_are_fit_for_names() -> None:
+    told = {text: told_host(text) for text in ("h1", "a/b", "../..", "?", "", "~x", "h\n1", "x" * 300)}
+    assert told["h1"] == "h1"
+    assert told["?"] == told[""] == ""
+    assert not told["~x"].startswith("~"), "a stand-in is ours"
+    assert all("/" not in host and len(host) <= 240 and host.isprintable() for host in told.values())
+
+
+def test_names_inside_names_and_names_of_signs_are_found_as_whole_words() -> None:
+    known = {"n1", "n1-ib", "rack-n1"}
+    assert host_of_path("/x/rack-n1.log", known) == "rack-n1"
+    assert host_of_path("/x/n1-ib_dmesg", known) == "n1-ib"
+    assert host_of_path("/x/n12/an1", known) is None
+    assert host_of_path("/" + "-" * 100_000, known) is None

@@ -5,8 +5,9 @@ from hypothesis import strategies as st
 
 from diagnosis.engine import diagnose
 from diagnosis.waiting import absent_ranks, groups_of, mismatch
-from sickbay.messages import Action, Progress, Verdict
-from tests.diagnosis.kit import T0, case, progress
+from remediation.plan import plan
+from sickbay.messages import Action, Progress, Verdict, replace
+from tests.diagnosis.kit import T0, case, placement, progress
 
 
 def absent(*said: Progress) -> set[int]:
@@ -70,6 +71,28 @@ def test_different_sizes_of_one_all_reduce_differ_and_those_of_a_scatter_do_not(
 def test_the_stall_is_dated_one_time_out_before_the_line() -> None:
     (incident,) = diagnose(case(progress=tuple(progress(rank, at_s=600.0) for rank in range(3))))
     assert incident.onset_ms == T0
+
+
+def test_placement_tells_who_belongs_to_the_group_of_all_ranks() -> None:
+    waiting = tuple(progress(rank, group="") for rank in range(48) if rank != 19)
+    whole = placement("4471", [f"h{n}" for n in range(15, 21)])
+    (incident,) = diagnose(case(placements=[whole], progress=waiting))
+    assert (incident.verdict, incident.component, incident.fault) == (Verdict.UNKNOWN, "rank:4471/19", "rank_absent")
+    assert "accelerator:h17/0000:03:00" in incident.affected.components
+    assert {step.target for step in plan(incident, case(placements=[whole])) if step.do == "exclude_for_job"} == {
+        "host:h17"
+    }
+
+
+def test_who_is_missing_from_a_group_of_some_ranks_or_from_a_part_of_the_words_is_not_named() -> None:
+    whole = placement("4471", ["h15", "h16"], cards=8)
+    in_part = tuple(progress(rank) for rank in range(16) if rank not in (3, 12))  # on two hosts: words are missing
+    of_some = tuple(progress(rank, group="7", group_name="tp") for rank in range(15))
+    holes = replace(whole, ranks=whole.ranks[:5] + whole.ranks[6:])
+    assert absent_ranks(groups_of(in_part, whole))[0] == {}
+    assert absent_ranks(groups_of(of_some, whole))[0] == {}
+    assert absent_ranks(groups_of([progress(rank) for rank in range(15)], holes))[0] == {}
+    assert set(absent_ranks(groups_of([progress(rank) for rank in range(15)], whole))[0]) == {15}
 
 
 def test_an_absent_rank_alone_restarts_the_job_and_blames_nobody() -> None:

@@ -240,3 +240,20 @@ def test_hostile_text_costs_linear_time() -> None:
         run("NodeName=x State=DOWN " + unit * (2_000_000 // len(unit)))
         confidence((unit * 65_536)[:65_536].encode(), "x")
     confidence(b"\n" * 65_536 + b" " * 65_536, "x")
+
+
+def held(reason: str) -> list[str]:
+    text = f"NodeName=gx-n07 Arch=x86_64\n   State=IDLE+DRAIN\n   Reason={reason} [root@2025-03-01T10:00:00]\n"
+    return [kind for _, kind, _ in events(run(text))]
+
+
+def test_trouble_that_took_a_node_out_is_told_and_work_on_it_is_not() -> None:
+    assert "scheduler.host_condition" in held("NHC: nv_health: GPU 3 uncorrectable ECC")
+    assert "scheduler.host_condition" in held("Kill task failed")
+    assert held("firmware upgrade RT#1234") == ["scheduler.host_drained"]
+
+
+def test_a_job_whose_host_did_not_boot_names_it() -> None:
+    assert ("host:gx-n07", "scheduler.host_failed_job", "slurm BOOT_FAIL") in events(
+        run(job("BOOT_FAIL", nodes="gx-n07"))
+    )

@@ -20,7 +20,7 @@ _HOSTS = r"(?P<host>[A-Za-z0-9][\w.,\[\]-]{0,1000})"
 
 LITERALS = (
     " has low ", "unexpectedly rebooted", " now responding", "Setting node ", "drain_nodes: node ",
-    "setup failure on node", "NOT ENDING WITH SIGNALS", "is_node_resp: node:",
+    "setup failure on node", "pilog error on ", "NOT ENDING WITH SIGNALS", "is_node_resp: node:",
     "can't stat gres.conf file", "returned to service",
 )  # fmt: skip
 
@@ -31,7 +31,9 @@ _SET = re.compile(
     rf"(?:Setting|drain_nodes:) node {_HOSTS} state (?:set )?to (?P<state>[A-Z_+]{{2,30}})"
     r"(?: with reason: ?(?P<why>.{1,200}))?$"
 )
-_SETUP = re.compile(rf"(?P<why>(?:Prolog|Epilog) or job env setup failure) on node {_HOSTS}, draining the node")
+_SETUP = re.compile(
+    rf"(?P<why>(?:Prolog|Epilog) (?:or job env setup failure|error)) on (?:node )?{_HOSTS}(?:, draining the node|:)"
+)
 _UNENDING = re.compile(
     rf"\*\*\* (?:JOB|STEP) (?P<job>\d{{1,12}})(?:[._+]\S{{1,20}})? STEPD TERMINATED ON {_HOST} AT \S{{1,30}} "
     r"DUE TO (?P<why>JOB NOT ENDING WITH SIGNALS)"
@@ -135,6 +137,10 @@ SAMPLES = (
     Sample(
         "error: validate_node_specs: Prolog or job env setup failure on node gx-r2-n04, draining the node",
         _expect("scheduler.host_condition", "gx-r2-n04"),
+    ),
+    Sample(
+        "error: Epilog error on gx-r2-n04, draining the node",
+        _expect("scheduler.host_condition", "gx-r2-n04", code="Epilog error"),
     ),
     Sample(
         "error: *** STEP 71532.0 STEPD TERMINATED ON gx-r2-n06 AT 2025-02-14T09:44:56 DUE TO JOB NOT ENDING WITH "
