@@ -25,7 +25,7 @@ def trained_on(case: Case, burst: list[Event], component: Name) -> bool:
     if not times:
         return False
     job = parts_of(component)[0] if kind_of(component) is Kind.JOB else ""
-    return _steps_go_on(_steps(case, job), max(times)) or _works_on(case, burst[0].component, max(times))
+    return _steps_go_on(_steps(case, job), max(times), bool(job)) or _works_on(case, burst[0].component, max(times))
 
 
 def _steps(case: Case, job: str) -> list[Step]:
@@ -36,13 +36,13 @@ def _steps(case: Case, job: str) -> list[Step]:
     return [step for step in dated if alone or step.job == job]
 
 
-def _steps_go_on(steps: list[Step], at_ms: int) -> bool:
+def _steps_go_on(steps: list[Step], at_ms: int, named: bool) -> bool:
     numbers = sorted({(step.at_ms or 0, step.step) for step in steps})
     before, after = [one for one in numbers if one[0] <= at_ms], [one for one in numbers if one[0] > at_ms]
     if not after or after[-1][0] < at_ms + WENT_ON_MS:
         return False
     if not before:
-        return True  # what was before is not known; it trains now
+        return named  # what was before is not known, but this job trains now
     usual = median([later[0] - earlier[0] for earlier, later in pairwise(numbers)])
     return after[0][1] >= before[-1][1] and after[0][0] - before[-1][0] <= max(PAUSE_MS, PAUSE_STEPS * usual)
 

@@ -11,7 +11,7 @@ import pytest
 from collectors.formats import prometheus_range
 from collectors.formats.reading import Record, Tally
 from collectors.formats.series_matrix import points, summed
-from sickbay.messages import Event, Identity
+from sickbay.messages import Event, Identity, Placement
 from sickbay.schema import Samples
 
 T = 1_790_000_000
@@ -236,3 +236,21 @@ def test_an_export_with_times_of_its_own_and_what_curl_says_before_an_answer() -
         [event] = [record for record in found if isinstance(record, Event)]
         assert event.code == "row remap failed"
         assert 'UUID="GPU-5be1"' in event.message
+
+
+def test_the_job_label_of_cards_is_placement_where_a_stretch_of_time_is_told() -> None:
+    def told(host: str, job: str, points: int) -> dict[str, Any]:
+        labels = {"Hostname": host, "gpu": "0", "hpc_job": job}
+        return series("DCGM_FI_DEV_POWER_USAGE", labels, *["300"] * points)
+
+    records, _ = read(
+        answer(told("h1", "4471", 40), told("h2", "4471", 40), told("h3", "4502", 10), told("h4", "0", 40))
+    )
+    found = {one.job: one for one in records if isinstance(one, Placement)}
+    assert {job: one.hosts for job, one in found.items()} == {"4471": ("h1", "h2"), "4502": ("h3",)}
+    assert found["4471"].to_ms is None
+    begun, ended = found["4502"].from_ms, found["4502"].to_ms
+    assert begun is not None
+    assert ended == begun + 9 * 15_000 + 1
+    few, _ = read(answer(told("h1", "4471", 2)))
+    assert not [one for one in few if isinstance(one, Placement)]
