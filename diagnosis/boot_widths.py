@@ -87,7 +87,7 @@ def widths_of(case: Case, measured: Mapping[Name, float], slots: Mapping[Name, s
 
 
 def told_widths(case: Case, measured: Mapping[Name, float], narrow: Iterable[Name]) -> tuple[list[Told], Widths]:
-    """Links that kernels told to be narrow, and all widths known. `measured`: lanes by accelerator; `narrow`: which are."""
+    """Links that kernels told to be narrow, and all widths known. `measured`: lanes; `narrow`: which cards are."""
     slots = slots_of(case)
     widths = widths_of(case, measured, slots)
     groups: dict[Name, list[Event]] = defaultdict(list)

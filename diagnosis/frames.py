@@ -1,4 +1,4 @@
-"""Feature tables as detectors want them: every column there, missing is null, host, job and model beside the component."""
+"""Feature tables as detectors want them: every column there, missing is null, host, job, model beside the component."""
 
 from collections.abc import Iterable, Iterator, Sequence
 

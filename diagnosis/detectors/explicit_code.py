@@ -1,7 +1,8 @@
 """Explicit faults: what a device, driver or kernel says of itself in so many words.
 
 One burst (same component, fault and clock, gaps up to 15 s) is one claim, however many lines it took. An application's
-error is a claim about the job. What the collectors' context rules found to be a consequence stays a symptom.
+error is a claim about the job, unless that trained on. What the collectors' context rules found to be a consequence
+stays a symptom.
 """
 
 from collections import defaultdict

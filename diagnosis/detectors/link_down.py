@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
+from diagnosis.carriers import hosts_seen, lost_in_telemetry
 from diagnosis.case import Case
 from diagnosis.detectors.explicit_code import build
 from diagnosis.evidence import CERTAIN, FAIR, GOOD, bucket_of, cites, event_time, identity
@@ -21,6 +22,7 @@ FLAP_MS = 600_000  # [house] a second loss within 10 min is a flap
 BACK_MS = 60_000  # [house] a carrier that returns within a minute was a flap
 BRING_UP_MS = 300_000  # [house] a host and its drivers start within five minutes
 ADMIN_MS = 5_000  # a port closed by a person, and the carrier that goes with it
+MANY_HOSTS = 4  # [house] that lose their carrier together: those of which nothing was collected are left out
 MANY_PORTS = 6  # [house] of one switch whose other ports nobody tells
 ALL_DOWN, MANY_DOWN = 0.8, 0.5  # [house] shares of a part's hosts that lost their carrier
 PARTS = (Kind.OPTIC, Kind.NIC, Kind.SWITCH, Kind.PDU, Kind.RACK, Kind.CLUSTER)
@@ -38,7 +40,11 @@ def claims(case: Case) -> Iterable[Evidence]:
         by_port[event.component].append(event)
     for port in sorted(by_port):
         yield _of_port(by_port[port], ups[port])
-    for together in _at_once(downs):
+    measured = [one for one in lost_in_telemetry(case) if one.component not in by_port]
+    for one in measured:
+        yield build([one], "link_down", one.component, detector=NAME, version=VERSION, says="link_lost", llr=GOOD)
+    groups = (*_at_once(downs, TOGETHER_MS), *_at_once(measured, case.window_ms + TOGETHER_MS))
+    for together in groups:
         yield from _of_part(together, case)
 
 
@@ -78,13 +84,13 @@ def _of_port(downs: list[Event], ups: list[Event]) -> Evidence:
     )  # fmt: skip
 
 
-def _at_once(downs: list[Event]) -> Iterator[list[Event]]:
-    """Losses on two or more ports within 2 s of the first of them; undated ones prove nothing about that."""
+def _at_once(downs: list[Event], within_ms: int) -> Iterator[list[Event]]:
+    """Losses on two or more ports in one moment, counted from the first; undated ones prove nothing about that."""
     dated = sorted((event for event in downs if event.at_ms is not None), key=lambda one: (one.at_ms, one.component))
     group: list[Event] = []
     for event in dated:
         assert event.at_ms is not None
-        if group and event.at_ms - (group[0].at_ms or 0) > TOGETHER_MS:
+        if group and event.at_ms - (group[0].at_ms or 0) > within_ms:
             yield from [group] if len({one.component for one in group}) > 1 else []
             group = []
         group.append(event)
@@ -92,10 +98,10 @@ def _at_once(downs: list[Event]) -> Iterator[list[Event]]:
 
 
 def _of_part(together: list[Event], case: Case) -> Iterator[Evidence]:
-    view = case.topology.at(together[0].at_ms)
+    view, seen = case.topology.at(together[0].at_ms), hosts_seen(case)
     left = {event.component: event for event in together}
     while len(left) > 1:
-        lost = _Lost(view, sorted(left))
+        lost = _Lost(view, sorted(left), seen)
         part = lost.best_part()
         if part is None:
             return
@@ -105,8 +111,8 @@ def _of_part(together: list[Event], case: Case) -> Iterator[Evidence]:
 class _Lost:
     """Ports that lost their carrier in one moment, by the parts that they hang on."""
 
-    def __init__(self, view: View, ports: list[Name]) -> None:
-        self.view = view
+    def __init__(self, view: View, ports: list[Name], seen: frozenset[str]) -> None:
+        self.view, self._seen = view, seen
         self.under: dict[Name, list[Name]] = defaultdict(list)
         for port in ports:
             for part in sorted(parts_above(view, port)):
@@ -128,8 +134,11 @@ class _Lost:
         if below:  # a healthy switch below clears the one above
             return sum(self.share(one) >= ALL_DOWN for one in below if one in self.under) / len(below)
         ports = self.under.get(part, [])
-        if hosts := self.view.hosts_under(part):
-            return len(set(hosts_of(self.view, ports)) & set(hosts)) / len(hosts)
+        if hosts := set(self.view.hosts_under(part)):
+            lost = set(hosts_of(self.view, ports)) & hosts
+            # Of few hosts the logs of the broken ones alone may have been collected; many in one moment are no choice.
+            members = hosts if len(lost) < MANY_HOSTS else hosts & self._seen | lost
+            return len(lost) / len(members)
         members = {one for one in self.view.children(part) if kind_of(one) is Kind.PORT}
         ends = {end for port in ports for end in (port, self.view.other_end(port))}
         return len(members & ends) / len(members) if members else 1.0

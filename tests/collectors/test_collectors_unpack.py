@@ -27,7 +27,7 @@ PACKERS: dict[str, Callable[[bytes], bytes]] = {
 def all_of(raw: bytes, read: int = 1 << 40) -> tuple[bytes, str]:
     got = b""
     try:
-        stream = unpacked(io.BufferedReader(io.BytesIO(raw)), lambda: read)  # type: ignore[arg-type]
+        stream = unpacked(io.BufferedReader(io.BytesIO(raw)), lambda: read)
         while chunk := stream.read1(1 << 16):
             got += chunk
     except UNPACK_ERRORS as error:

@@ -14,7 +14,9 @@ from tests.diagnosis.kit import T0, WINDOW, Row, accelerators, card, case, event
 
 HOSTS = [f"h{number}" for number in range(15, 21)]
 MODELS = tuple(
-    Identity(host=host, index=str(index), pci=f"0000:{index:02x}:00", model="one") for host in HOSTS for index in range(8)
+    Identity(host=host, index=str(index), pci=f"0000:{index:02x}:00", model="one")
+    for host in HOSTS
+    for index in range(8)
 )
 
 
@@ -33,7 +35,7 @@ def slow(row: Row, clock: float = 1620.0) -> Row:
     return row | {"clock_megahertz": clock, "temperature_celsius": 84.0}
 
 
-# --- the width of host links -------------------------------------------------------------------------------------------
+# --- the width of host links ------------------------------------------------------------------------------------------
 
 
 def boot_line(host: str, index: int = 2, width: int = 8, device: str = "accelerator") -> Event:
@@ -106,10 +108,11 @@ def test_a_slot_that_is_narrow_on_every_host_is_built_that_way() -> None:
 
 def test_a_later_reading_of_full_width_leaves_little_of_a_boot_line() -> None:
     incident = only(case([boot_line("h15")], [], [], {"accelerator": accelerators(HOSTS)}))
-    assert (incident.action, incident.probability) == (Action.WATCH, pytest.approx(0.6, abs=0.01))
+    assert incident.action is Action.WATCH
+    assert incident.probability == pytest.approx(0.6, abs=0.01)
 
 
-# --- slow cards --------------------------------------------------------------------------------------------------------
+# --- slow cards -------------------------------------------------------------------------------------------------------
 
 
 def test_one_window_is_never_enough_however_long() -> None:
@@ -147,7 +150,9 @@ def test_a_card_that_crawls_while_all_wait_for_it_is_named() -> None:
             return slow(row, 345.0) | {"throttle_mask": 32.0}
         return stalled_after(0, row, end_s)
 
-    assert card("h18", 2) in {incident.component for incident in diagnose(at_work(crawl)) if "thermal" in incident.fault}
+    assert card("h18", 2) in {
+        incident.component for incident in diagnose(at_work(crawl)) if "thermal" in incident.fault
+    }
 
 
 def test_a_card_sampled_for_a_part_of_each_window_is_not_compared() -> None:
@@ -196,11 +201,11 @@ def test_a_job_that_has_ended_keeps_its_telemetry() -> None:
     assert joined["job"].to_list() == ["4471", "4471", "4471", None, "4502", "4502"]
 
 
-# --- programs that fail and jobs that go on -----------------------------------------------------------------------------
+# --- programs that fail and jobs that go on ---------------------------------------------------------------------------
 
 
 def program_error() -> Event:
-    return event("accelerator.application_error", card("h18", 2), 0, code="code 31")
+    return event("accelerator.page_fault", card("h18", 2), 0, code="code 31")
 
 
 def trained(*numbers_at: tuple[int, int]) -> tuple[Step, ...]:
@@ -213,7 +218,9 @@ STARTS_AGAIN = (*ENDS, *trained(*((90 + n, 60 + 10 * n) for n in range(15))))
 RESUMES_LATE = (*ENDS, *trained(*((106 + n, 600 + 10 * n) for n in range(15))))
 
 
-@pytest.mark.parametrize("steps, asks", [(GOES_ON, False), (ENDS, True), (STARTS_AGAIN, True), (RESUMES_LATE, True)])
+@pytest.mark.parametrize(
+    ("steps", "asks"), [(GOES_ON, False), (ENDS, True), (STARTS_AGAIN, True), (RESUMES_LATE, True)]
+)
 def test_a_program_error_is_an_incident_only_where_the_job_did_not_train_on(
     steps: tuple[Step, ...], asks: bool
 ) -> None:
