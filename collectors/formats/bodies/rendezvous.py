@@ -21,7 +21,7 @@ _CONNECT = re.compile(
 _RANK = re.compile(r"(?:\[|\bon rank: )(\d{1,7})(?:\] is setting up|,)")
 _TASK = re.compile(r"^/job:jax_worker/replica:\d{1,6}/task:(\d{1,7})$")
 _TEXTS = (  # text -> what it is, whose fault it is
-    ("but store->get(", "rendezvous timed out", Blame.EITHER),
+    ("c10d key-value store by key", "rendezvous timed out", Blame.EITHER),
     ("in store based barrier on rank", "store barrier timed out", Blame.EITHER),
     ("RendezvousTimeoutError", "rendezvous timed out", Blame.EITHER),
     ("RendezvousConnectionError", "rendezvous failed", Blame.EITHER),
