@@ -22,8 +22,11 @@ PLACES = (Kind.RACK, Kind.PDU, Kind.CDU, Kind.SWITCH)
 
 def claims(case: Case) -> Iterable[Evidence]:
     """For each row of shutdowns the claim on its place, and one per other host that points to it."""
-    told = [event for event in case.events if event.kind == "host.shutdown_orderly" and event.at_ms is not None]
-    for row in _rows([burst for burst in bursts(told) if kind_of(burst[0].component) is Kind.HOST]):
+    told = [event for event in case.events if event.kind == "host.shutdown_orderly"]
+    down = [burst for burst in bursts(told) if kind_of(burst[0].component) is Kind.HOST]
+    dated = [burst for burst in down if burst[0].at_ms is not None]
+    # Those that nothing dates are told together: nobody is blamed by that, and one question is enough for a person.
+    for row in (*_rows(dated), [burst for burst in down if burst[0].at_ms is None]):
         hosts = list(dict.fromkeys(burst[0].component for burst in row))
         if len(hosts) > 1:
             yield from _of_row(row, hosts, place_of(hosts, row[0][0].at_ms, case))

@@ -54,6 +54,15 @@ def test_the_rack_that_they_share_is_the_place_of_the_work() -> None:
     assert (only(at).verdict, only(at).component) == (Verdict.MAINTENANCE, "rack:r1")
 
 
+def test_shutdowns_that_nothing_dates_are_one_question_too() -> None:
+    events = [
+        event(kind, component, None, path=f"{host}.log")
+        for host in HOSTS
+        for kind, component in (("host.shutdown_orderly", f"host:{host}"), ("port.down", f"port:{host}/eth0"))
+    ]
+    assert (only(case(events)).verdict, only(case(events)).component) == (Verdict.MAINTENANCE, "host:h15")
+
+
 def test_shutdowns_hours_apart_are_not_one_work() -> None:
     at = case(shutdowns(HOSTS[:2], apart_s=3_600), [placement("4471", HOSTS)])
     assert [one.component for one in diagnose(at)] == ["host:h15", "host:h16"]
