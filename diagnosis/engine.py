@@ -8,7 +8,7 @@ from dataclasses import replace as replace_in_case
 
 from diagnosis.case import Case, Detector
 from diagnosis.detectors import CATALOGUE, load
-from diagnosis.evidence import order_key
+from diagnosis.evidence import in_order, order_key
 from diagnosis.explain import explained
 from diagnosis.incidents import aged, fold, incidents_of
 from diagnosis.localise import localise
@@ -35,9 +35,12 @@ def evidence_of(case: Case, using: Mapping[str, Detector] | None = None) -> tupl
 
 
 def _sound(case: Case) -> Case:
-    """The case without events about things that have no lawful name: one bad record must not stop the rest."""
-    events = tuple(one for one in case.events if _named(one.component) and (not one.peer or _named(one.peer)))
-    return case if len(events) == len(case.events) else replace_in_case(case, events=events)
+    """The case with its events in their one order, however they came, and without those that name nothing lawful.
+
+    One bad record must not stop the rest, and no detector can depend on the order of arrival.
+    """
+    events = [one for one in case.events if _named(one.component) and (not one.peer or _named(one.peer))]
+    return replace_in_case(case, events=tuple(in_order(events)))
 
 
 def _named(component: str) -> bool:

@@ -70,7 +70,9 @@ def boot_clock(event: Event) -> str:
 
 def in_order(events: Iterable[Event]) -> list[Event]:
     """Events by time, then by where they stand in the inputs, the undated last: however they came."""
-    return sorted(events, key=lambda one: (one.at_ms is None, one.at_ms or 0, one.path, one.line))
+    return sorted(
+        events, key=lambda one: (one.at_ms is None, one.at_ms or 0, one.path, one.line, one.component, one.kind)
+    )
 
 
 def cites(events: Iterable[Event]) -> tuple[Cite, ...]:

@@ -120,8 +120,9 @@ def test_live_windows_equal_offline_ones(told: list[Row], chance: random.Random,
     processor, closed = WindowProcessor(ACCELERATOR), []
     for start in range(0, len(arrivals), size):
         part = arrivals[start : start + size]
-        # One record where the rows share a window of arrival: appended with the first, so that none of them is late.
-        together = part[-1][0] // WIDTH == part[0][0] // WIDTH
+        # One record where the rows share a window by both clocks, appended with the first: none of them is late.
+        own = {told[place][1] // WIDTH for _, place in part}
+        together = part[-1][0] // WIDTH == part[0][0] // WIDTH and len(own) == 1
         groups = [part] if together else [[arrival] for arrival in part]
         for group in groups:
             processor.add(samples([told[place] for _, place in group]), max(group[0][0], _latest(told, group) - 2_000))
