@@ -16,12 +16,12 @@ RESTART_AT_MOST = {
     8, 11, 13, 25, 31, 32, 37, 39, 40, 41, 43, 44, 60, 66, 67, *range(68, 73), 75, 76, 77, *range(82, 87), 88, 89,
     *range(96, 106), 108, *range(126, 136), 137, 139, 141, 142,
 }  # fmt: skip
-RESET = {46, 48, 62, 95, 109, 110, 119, 120, 140, 143, 158, 169, 171, 172, 175}  # the card is of no use until then
+RESET = {46, 48, 62, 95, 109, 110, 119, 120, 140, 143, 158, 171, 172}  # the card is of no use until then
 RESET_LINK = {74, 136, 149, 150}
 PENDING = {63, 156, 160}  # a repair that waits for a reset: the job may go on
 REPAIR_FAILED = {64, 161}  # 157 only where it repeats
 WATCH = {92, 144, 145, 146, 157, 159, 163, 164, 165, 166, 170, 176, 185, *range(122, 126), 57, 58, 61}
-VENDOR = {155, 167, 173}  # grave, and the action not published
+VENDOR = {155, 167, 169, 173, 175}  # grave, and the action not published
 UNUSED = {
     *range(1, 8), 9, 10, 12, *range(15, 25), *range(26, 31), *range(33, 37), 42, 47, *range(49, 54), 55, 56, 59, 65,
     73, 81, 87, 90, 91, *range(111, 119), 138, 152, 153,
