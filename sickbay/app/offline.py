@@ -80,7 +80,8 @@ def status(inputs: Sequence[Gathered], incidents: Sequence[Incident]) -> int:
         return 2
     if incidents:
         return 1
-    return 0 if all(found.understood for found in inputs) else 3
+    said = any(found.kind != "empty" for found in inputs)  # of empty files alone nothing can be said
+    return 0 if said and all(found.understood for found in inputs) else 3
 
 
 def case_of(joined: Joined) -> Case:

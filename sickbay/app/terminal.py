@@ -33,6 +33,8 @@ def print_answer(answer: Answer, lang: str = "en", console: Console | None = Non
         out.print(_nothing(answer, words))
         for event in worst(answer.events):
             out.print(Text(f"  {_when(event.at)}{plain(event.component)}  {event.code or event.kind}  x{event.count}"))
+    if any("~" in incident.component.partition(":")[2][:1] for incident in answer.incidents):
+        out.print(Text(words["name_host"], style="dim"))
     _inputs(out, answer, words)
 
 
