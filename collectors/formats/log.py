@@ -20,6 +20,9 @@ from collectors.formats.text import blocks, lines
 from sickbay.messages import MAX_MESSAGE, Event, Progress, Step
 
 _HEAD_LINES = 300
+# Begins a driver's code line. Where one stands behind words that no envelope takes off, and no program is known to
+# quote it, silence would look like health.
+UNMISTAKABLE = ("NVRM: Xid (", "nvidia-nvswitch")
 _HEAD_BYTES = 1 << 16
 _WORDS_ONLY = 0.6  # of a line without an envelope: its words may stand in a table as well
 _LOG_NAMES = (".log", ".out", ".err", ".txt", ".jsonl", "messages", "syslog", "dmesg", "kmsg", "journal", "stderr")
@@ -109,6 +112,7 @@ class _Reader:
         self._last = self._all  # the grammars of the last hit: what is indented below it is theirs
         self.expects_more = False
         self._margin: str | None = None
+        self._missed = 0
 
     def begin(self, text: bytes) -> None:
         """Learn the input's margin from its first block: whole lines that all begin with the same blanks."""
@@ -157,12 +161,17 @@ class _Reader:
         return [speaker for speaker in self._all if _holds(text, speaker.literals)]
 
     def _line(self, line: Line) -> Iterator[Reading]:
+        before = self._tally.records
         for speaker in self._last:
             try:
                 for told in speaker.grammar.read(line):
                     yield self._reading(*told) if isinstance(told, tuple) else self._reading(told, line)
             except Exception as error:
                 self._failed(speaker.name, error)
+        if before == self._tally.records and not line.origin and any(line.body.find(mark) > 0 for mark in UNMISTAKABLE):
+            self._tally.unparsed += 1
+            self._missed = self._missed or line.number
+            self._tally.note(f"device codes in an envelope that is not known, first in line {self._missed}")
 
     def _reading(self, record: Record, line: Line) -> Reading:
         self._tally.records += 1

@@ -377,3 +377,13 @@ def test_noise_gives_nothing(seed: int) -> None:
     tally = Tally()
     assert list(log.read([raw], tally)) == []
     assert tally.notes == []
+
+
+def test_a_device_code_in_an_unknown_envelope_is_told_and_not_silence() -> None:
+    tally = Tally()
+    code = "NVRM: Xid (PCI:0000:52:00): 48, an error"
+    rows = [f"<<vendor-x|{number}>> {code}" for number in range(3)]
+    quoted = f"Mar 11 04:17:22 h17 python3[812]: {code}"
+    assert list(log.read(["\n".join([*rows, quoted]).encode()], tally)) == []
+    assert tally.unparsed == 3
+    assert tally.notes == ["device codes in an envelope that is not known, first in line 1"]
