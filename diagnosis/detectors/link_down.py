@@ -11,8 +11,8 @@ from diagnosis.carriers import hosts_seen, lost_in_telemetry
 from diagnosis.case import Case
 from diagnosis.detectors.explicit_code import build
 from diagnosis.evidence import CERTAIN, FAIR, GOOD, bucket_of, cites, event_time, identity
-from sickbay.components import Kind, Name, host_of, kind_of, name
-from sickbay.messages import Event, Evidence, Relation, Severity
+from sickbay.components import UNKNOWN, Kind, Name, host_of, kind_of, name
+from sickbay.messages import Event, Evidence, Relation, Severity, replace
 from sickbay.topology import View
 
 NAME, VERSION = "link_down", "1"
@@ -25,6 +25,7 @@ ADMIN_MS = 5_000  # a port closed by a person, and the carrier that goes with it
 MANY_HOSTS = 4  # [house] that lose their carrier together: those of which nothing was collected are left out
 MANY_PORTS = 6  # [house] of one switch whose other ports nobody tells
 ALL_DOWN, MANY_DOWN = 0.8, 0.5  # [house] shares of a part's hosts that lost their carrier
+UNKNOWN_PART = name(Kind.SWITCH, UNKNOWN)  # what many ports hang on that no topology tells
 PARTS = (Kind.OPTIC, Kind.NIC, Kind.SWITCH, Kind.PDU, Kind.RACK, Kind.CLUSTER)
 FAULT_OF = {Kind.OPTIC: "optic_fault", Kind.NIC: "nic_failed", Kind.SWITCH: "switch_down", Kind.PDU: "power_lost"}
 
@@ -38,14 +39,23 @@ def claims(case: Case) -> Iterable[Evidence]:
     by_port: dict[Name, list[Event]] = defaultdict(list)
     for event in downs:
         by_port[event.component].append(event)
-    for port in sorted(by_port):
-        yield _of_port(by_port[port], ups[port])
     measured = [one for one in lost_in_telemetry(case) if one.component not in by_port]
-    for one in measured:
-        yield build([one], "link_down", one.component, detector=NAME, version=VERSION, says="link_lost", llr=GOOD)
     groups = (*_at_once(downs, TOGETHER_MS), *_at_once(measured, case.window_ms + TOGETHER_MS))
-    for together in groups:
-        yield from _of_part(together, case)
+    shared = [claim for together in groups for claim in _of_part(together, case)]
+    orphans = {port for one in shared if one.component == UNKNOWN_PART for port in one.facts["ports"].split(", ")}
+    singles = [_of_port(by_port[port], ups[port]) for port in sorted(by_port)]
+    singles += [
+        build([one], "link_down", one.component, detector=NAME, version=VERSION, says="link_lost", llr=GOOD)
+        for one in measured
+    ]
+    yield from (_orphaned(one) if one.component in orphans else one for one in singles)
+    yield from shared
+
+
+def _orphaned(one: Evidence) -> Evidence:
+    """A port that went with many others, of which nothing tells what they share."""
+    marked: Evidence = replace(one, facts=one.facts | {"victim_of": UNKNOWN_PART})
+    return marked
 
 
 def _by_component(case: Case, kind: str) -> dict[Name, list[Event]]:
@@ -104,8 +114,17 @@ def _of_part(together: list[Event], case: Case) -> Iterator[Evidence]:
         lost = _Lost(view, sorted(left), seen)
         part = lost.best_part()
         if part is None:
+            yield from _of_unknown(lost, [left[port] for port in sorted(left)])
             return
         yield _claim(lost, part, [left.pop(port) for port in lost.under[part]])
+
+
+def _of_unknown(lost: "_Lost", events: list[Event]) -> Iterator[Evidence]:
+    """Ports of many hosts that went in one moment have something in common, whether a topology tells it or not."""
+    if len(hosts_of(lost.view, (event.component for event in events))) >= MANY_HOSTS:
+        claim = _claim(lost, UNKNOWN_PART, events)
+        facts = claim.facts | {"ports": ", ".join(sorted(event.component for event in events))}
+        yield replace(claim, llr=GOOD, says="carriers_lost_together", facts=facts)
 
 
 class _Lost:

@@ -3,6 +3,7 @@
 import pytest
 
 from diagnosis.detectors import link_down
+from diagnosis.engine import diagnose
 from sickbay.messages import Edge, Evidence, Relation
 from tests.diagnosis.kit import case, event, leaf
 
@@ -84,3 +85,12 @@ def test_two_ports_of_a_switch_that_nobody_else_knows_are_no_switch() -> None:
     assert parts(["port:sw/1", "port:sw/2"], known) == []
     (claim,) = parts([f"port:sw/{port}" for port in range(8)], known)
     assert claim.component == "switch:sw"
+
+
+def test_many_carriers_in_one_moment_are_one_question_without_a_topology() -> None:
+    together = [event("port.down", f"port:{host}/eth0", place / 100) for place, host in enumerate(HOSTS)]
+    (incident,) = diagnose(case(together, [], []))
+    assert (incident.verdict, incident.component, incident.action) == ("shared", "switch:?", "watch")
+    assert len(incident.dependants) >= len(HOSTS)
+    few = [event("port.down", f"port:{host}/eth0", place / 100) for place, host in enumerate(HOSTS[:3])]
+    assert {one.component for one in diagnose(case(few, [], []))} == {f"port:{host}/eth0" for host in HOSTS[:3]}
