@@ -3,6 +3,7 @@
 Every key is always there; times are RFC 3339 UTC or null. Terminal, HTML and scripts read this and nothing else.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -10,11 +11,13 @@ import msgspec
 from msgspec import Struct
 
 from sickbay.clock import rfc3339
-from sickbay.components import Kind, Name, host_of, kind_of, parts_of
+from sickbay.components import Kind, Name, host_of, kind_of, parts_of, pci_address
 from sickbay.messages import Event, Evidence, Identity, Incident, PlanStep, Severity, Suspect
 
 SCHEMA = "sickbay.diagnosis/1"
 MAX_EVENTS = 10_000
+DEVICES = frozenset({Kind.ACCELERATOR, Kind.NIC, Kind.OPTIC, Kind.PCIE})  # named by address, identity or index
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _RANK = {severity: rank for rank, severity in enumerate(Severity)}
 
 
@@ -200,12 +203,14 @@ def component_row(
 ) -> ComponentRow:
     """What is known of a component by its name, its identity and what it hangs on."""
     kind, parts = kind_of(component), parts_of(component)
+    token = parts[1] if len(parts) > 1 else ""
+    device = kind in DEVICES
     return ComponentRow(
         host=host_of(component) if kind is not Kind.SWITCH else None,
-        pci=(identity.pci or None) if identity else None,
-        uuid=(identity.uuid or None) if identity else None,
-        serial=(identity.serial or None) if identity else None,
-        index=(identity.index or None) if identity else None,
+        pci=(identity and identity.pci) or (token if device and pci_address(token) else None),
+        uuid=(identity and identity.uuid) or (token if device and _UUID.search(token) else None),
+        serial=(identity and identity.serial) or None,
+        index=(identity and identity.index) or (token if device and token.isdigit() else None),
         switch=switch or (parts[0] if kind is Kind.SWITCH else None),
         port="/".join(parts[1:]) if kind is Kind.PORT and len(parts) > 1 else None,
         job=job,
