@@ -41,7 +41,8 @@ def claims(case: Case) -> Iterable[Evidence]:
         by_port[event.component].append(event)
     measured = [one for one in lost_in_telemetry(case) if one.component not in by_port]
     groups = (*_at_once(downs, TOGETHER_MS), *_at_once(measured, case.window_ms + TOGETHER_MS))
-    shared = [claim for together in groups for claim in _of_part(together, case)]
+    seen = hosts_seen(case) if groups else frozenset()
+    shared = [claim for together in groups for claim in _of_part(together, case, seen)]
     orphans = {port for one in shared if one.component == UNKNOWN_PART for port in one.facts["ports"].split(", ")}
     singles = [_of_port(by_port[port], ups[port]) for port in sorted(by_port)]
     singles += [
@@ -107,8 +108,8 @@ def _at_once(downs: list[Event], within_ms: int) -> Iterator[list[Event]]:
     yield from [group] if len({one.component for one in group}) > 1 else []
 
 
-def _of_part(together: list[Event], case: Case) -> Iterator[Evidence]:
-    view, seen = case.topology.at(together[0].at_ms), hosts_seen(case)
+def _of_part(together: list[Event], case: Case, seen: frozenset[str]) -> Iterator[Evidence]:
+    view = case.topology.at(together[0].at_ms)
     left = {event.component: event for event in together}
     while len(left) > 1:
         lost = _Lost(view, sorted(left), seen)
