@@ -15,65 +15,19 @@ import difflib
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, get_args, get_type_hints
+from typing import Any, NamedTuple, get_args, get_type_hints
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta
+
+from sickbay.settings import PATHS, Cluster, Config, Section
 
 MAX_CONFIG = 1 << 20  # bytes
 
 
 class ConfigError(ValueError):
     """The settings cannot be used; the text names file, key and remedy."""
-
-
-class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A table of the file. Each field is annotated with what is right for it: errors and docs say it."""
-
-
-class Cluster(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[cluster]`: one cluster is one namespace of topics, archive and metrics."""
-
-    name: Annotated[
-        str, Meta(pattern="^[a-z0-9][a-z0-9-]{0,62}$", description="1 to 63 lower-case letters, digits and hyphens")
-    ] = "cluster"
-    timezone: Annotated[str, Meta(description="an IANA zone such as Asia/Shanghai, for stamps without zone")] = "UTC"
-
-
-class LogSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[log]`: where the spine lies. A relative path counts from the settings file's folder."""
-
-    engine: Annotated[Literal["memory", "sqlite"], Meta(description='"memory" or "sqlite"')] = "sqlite"
-    path: Annotated[str, Meta(min_length=1, description="a directory on a local disk")] = "sickbay-log"
-    max_bytes: (
-        Annotated[int, Meta(ge=1 << 20, description="the greatest size of the log's file, at least 1048576")] | None
-    ) = None
-
-
-class Windows(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[windows]`: how telemetry is cut in time."""
-
-    width_s: Annotated[int, Meta(ge=1, le=600, description="seconds of a window, 1 to 600")] = 10
-    lateness_s: Annotated[int, Meta(ge=0, le=600, description="seconds a window waits for late data, 0 to 600")] = 10
-    horizon_s: Annotated[
-        int, Meta(ge=1, le=604_800, description="seconds that detectors look back, at least a window, at most 604800")
-    ] = 7200
-
-
-class Report(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`[report]`: how it speaks to people."""
-
-    lang: Annotated[Literal["en", "zh"], Meta(description='"en" or "zh"')] = "en"
-
-
-class Config(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All settings."""
-
-    cluster: Cluster = Cluster()
-    log: LogSettings = LogSettings()
-    windows: Windows = Windows()
-    report: Report = Report()
 
 
 class Setting(NamedTuple):
@@ -95,8 +49,16 @@ def load(path: Path) -> Config:
     if len(raw) > MAX_CONFIG:
         raise ConfigError(f"{path}: larger than {MAX_CONFIG} bytes: no settings file")
     config = parse(raw, str(path))
-    placed = str(path.parent / config.log.path)
-    return msgspec.structs.replace(config, log=msgspec.structs.replace(config.log, path=placed))
+    return placed(config, path.parent)
+
+
+def placed(config: Config, folder: Path) -> Config:
+    """The settings with every relative file and folder taken from `folder`."""
+    for section, keys in PATHS.items():
+        table = getattr(config, section)
+        found = {key: str(folder / getattr(table, key)) for key in keys if getattr(table, key)}
+        config = msgspec.structs.replace(config, **{section: msgspec.structs.replace(table, **found)})
+    return config
 
 
 def parse(raw: bytes, name: str) -> Config:

@@ -1,0 +1,111 @@
+"""What remediation writes and what people tell it: the ledger of actions, outcomes of tests, and control records.
+
+The ledger (`sickbay.actions.v1`) is a fold: the newest record of an id is the state of that action, and what is held
+now is a function of the whole. An action is written down as `intended` before it is done, so that a crash between the
+two is seen and settled by reading back, never by doing it again.
+"""
+
+from enum import StrEnum
+from typing import Annotated, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from sickbay.components import Name
+from sickbay.messages import Message, Text
+
+
+class ActionState(StrEnum):
+    """How far an action is. Final: verified, refused, failed, expired, undone, shown."""
+
+    SHOWN = "shown"  # observe mode: would be done, nothing is touched
+    WAITING = "waiting"  # for a person's approval, until `expires_ms`; the default is to do nothing
+    INTENDED = "intended"  # about to be done: after a crash, read back before anything else
+    DONE = "done"  # the scheduler took it, not yet read back
+    VERIFIED = "verified"  # read back
+    REFUSED = "refused"  # by a stage of the policy or by a person; `why` names it
+    FAILED = "failed"  # the scheduler refused it, or reading back showed something else
+    EXPIRED = "expired"  # its evidence grew old, or its attempt ended, before it could be done
+    UNDONE = "undone"  # taken back, or ended by somebody else's hand
+
+
+class Mode(StrEnum):
+    """How far remediation may go."""
+
+    OBSERVE = "observe"
+    ADVISE = "advise"
+    ACT = "act"
+
+
+class Action(Message, frozen=True, kw_only=True, tag="action"):
+    """One line of the ledger: the state of one action after its newest change."""
+
+    id: str  # hash of incident, verb, target and generation
+    incident: str
+    do: str  # a verb of remediation/verbs.toml
+    target: Name
+    state: ActionState
+    mode: Mode = Mode.OBSERVE
+    generation: int = 0  # of the holds of this target: one more with each new hold; a release names the hold it ends
+    attempt: str = ""  # job/restart count that it speaks of: an action for another attempt is never done
+    reason: Text = ""  # as written into the scheduler
+    why: Text = ""  # the sentence for people, or the stage that muted it and its reason
+    evidence: tuple[str, ...] = ()  # ids
+    test: str = ""  # the test that ends a hold
+    read_back: Text = ""  # what the scheduler said afterwards
+    by: str = "policy"  # or the user who approved or rejected it
+    at_ms: int | None = None  # of this change
+    began_ms: int | None = None  # when it was first proposed
+    expires_ms: int | None = None
+
+
+class Outcome(Message, frozen=True, kw_only=True, tag="outcome"):
+    """Whether a verdict was right. `result`: confirmed, refuted, inconclusive."""
+
+    id: str
+    incident: str
+    target: Name
+    result: str
+    test: str = ""
+    sensitivity: Annotated[float, Meta(ge=0.0, le=1.0)] | None = None  # of the test for this fault class
+    detail: Text = ""
+    by: str = "policy"
+    at_ms: int | None = None
+
+
+class Judged(Message, frozen=True, kw_only=True, tag="judged"):
+    """The heartbeat of diagnosis, on the incidents topic: all inputs were read up to `as_of_ms` (append time)."""
+
+    as_of_ms: int
+    open: tuple[str, ...] = ()  # ids of the incidents that stand
+
+
+class Control(Message, frozen=True, kw_only=True, tag="control"):
+    """What a person tells Sickbay. `kind`: approval, rejection, pause, maintenance, label."""
+
+    kind: str
+    target: str  # id of an action or incident, or a component
+    by: str
+    at_ms: int
+    until_ms: int | None = None
+    note: Text = ""
+
+
+LedgerMessage: TypeAlias = Action | Outcome | Judged | Control
+JUDGED_KEY = b"judged"  # of the heartbeat: compaction keeps the newest
+
+_decoder: msgspec.json.Decoder[LedgerMessage] = msgspec.json.Decoder(LedgerMessage, strict=True)
+_encoder = msgspec.json.Encoder()
+
+
+def encode(message: LedgerMessage) -> bytes:
+    """The message as JSON."""
+    return _encoder.encode(message)
+
+
+def decode(payload: bytes) -> LedgerMessage:
+    """The message in `payload`. Raises msgspec.DecodeError (a ValueError) that says what is wrong."""
+    try:
+        return _decoder.decode(payload)
+    except RecursionError:
+        raise msgspec.ValidationError("nested too deeply") from None
