@@ -7,6 +7,8 @@ from cyclopts import App, CycloptsError
 
 from sickbay import __version__
 from sickbay.commands.output import UNDELIVERED, USAGE, Undelivered, complain, deliver, prepare
+from sickbay.config import ConfigError
+from sickbay.log import LogError
 
 INTERNAL, INTERRUPTED = 4, 130
 
@@ -45,6 +47,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return USAGE
     except KeyboardInterrupt:
         return INTERRUPTED
+    except ConfigError as error:
+        complain(f"sickbay: {error}")
+        return USAGE
+    except LogError as error:
+        complain(f"sickbay: the log: {error}")
+        return INTERNAL
     except Undelivered as error:
         complain(f"sickbay: {error}")
         return UNDELIVERED

@@ -3,6 +3,7 @@
 Host names, UUIDs and serials follow from the seed alone; renaming must change nothing but names.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -141,14 +142,16 @@ def _edges(card: Card) -> tuple[Edge, ...]:
 
 
 def build(
-    *, seed: int = 0, hosts: int = 8, per_host: int = 8, layout: Layout = "leaf", hosts_per_leaf: int = 2
-) -> Cluster:
-    """A cluster whose names depend on `seed` only. `leaf`: a host hangs on one leaf; `rail`: a leaf per card index."""
+    *, seed: int = 0, hosts: int = 8, per_host: int = 8, layout: Layout = "leaf", hosts_per_leaf: int = 2,
+    names: Sequence[str] = (),
+) -> Cluster:  # fmt: skip
+    """A cluster whose names depend on `seed` only, where none are given. `leaf`: a host hangs on one leaf; `rail`: a
+    leaf per card index."""
     rng = np.random.default_rng([seed, 0xC1])
     site = "".join(rng.choice(list("abcdefghkmnpqrstuvwxz"), 3))
     rack, step = int(rng.integers(1, 60)), 4
-    names = tuple(f"{site}-r{rack + i // step:02d}-n{i % step + 1:02d}" for i in range(hosts))
-    count = per_host if layout == "rail" else -(-hosts // hosts_per_leaf)
+    names = tuple(names) or tuple(f"{site}-r{rack + i // step:02d}-n{i % step + 1:02d}" for i in range(hosts))
+    count = per_host if layout == "rail" else -(-len(names) // hosts_per_leaf)
     leaves = tuple(f"leaf-{site}-{i + 1:02d}" for i in range(count))
     cards = tuple(
         _card(rng, host, row, index, per_host, leaves, layout, hosts_per_leaf)

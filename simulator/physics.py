@@ -66,21 +66,21 @@ class Sensors:
     """Readings of all cards, ports and hosts; keeps what has a memory: temperatures and counters."""
 
     def __init__(self, cluster: Cluster, seed: int, boot_s: float) -> None:
-        self._rng = np.random.default_rng([seed, 0x5E])
+        self.rng = np.random.default_rng([seed, 0x5E])
         n, h = len(cluster.cards), len(cluster.hosts)
-        draw = self._rng.standard_normal
+        draw = self.rng.standard_normal
         self._power, self._warmth, self._speed = 1 + 0.012 * draw(n), 2.0 * draw(n), 1 + 0.004 * draw(n)
         self._celsius = 38 + self._warmth
-        self._energy = self._rng.uniform(1e11, 9e11, n)
+        self._energy = self.rng.uniform(1e11, 9e11, n)
         self._counters = {name: np.zeros(n) for name in ("heat", "replays", "rx", "tx", "fec", "down", "changes")}
-        self._counters["fec"] = self._rng.uniform(1e6, 1e8, n)
+        self._counters["fec"] = self.rng.uniform(1e6, 1e8, n)
         self._host = {name: np.zeros(h) for name in ("corrected", "kills")}
         self._code, self._was_up, self._boot = np.zeros(n), np.ones(n, bool), boot_s
 
     def accelerators(self, now: Conditions) -> Columns:
         """The accelerator table for one second."""
         n, mode = len(now.mode), now.mode
-        noise = self._rng.standard_normal((8, n))
+        noise = self.rng.standard_normal((8, n))
         work = np.where(mode == Mode.STEP, now.pace / now.clock, 1.0)  # who is slow is busy all the time; others wait
         clock = CLOCK[mode] * now.clock * self._speed + np.where(mode == Mode.STEP, 6.0 * noise[0], 0.0)
         watts = POWER[mode] * self._power * (1 + 0.015 * noise[1])
@@ -139,7 +139,7 @@ class Sensors:
 
     def ports(self, now: Conditions) -> Columns:
         """The port table for one second."""
-        noise = self._rng.standard_normal(len(now.mode))
+        noise = self.rng.standard_normal(len(now.mode))
         moved = np.where(now.port_up, NETWORK[now.mode] * np.clip(now.pace * (1 + 0.04 * noise), 0, None), 0.0)
         counters, changed = self._counters, now.port_up != self._was_up
         counters["rx"] += np.round(moved)
@@ -169,12 +169,12 @@ class Sensors:
         return {
             "up": now.host_up.astype(float),
             "accelerator_source_up": now.source_up.astype(float),
-            "load_1m": 40 + np.abs(self._rng.standard_normal(h)),
+            "load_1m": 40 + np.abs(self.rng.standard_normal(h)),
             "memory_available_bytes": np.round(now.memory_free * 2.16e12),
             "memory_total_bytes": np.full(h, 2.16e12),
             "boot_time_seconds": np.full(h, self._boot),
             "tasks_blocked": np.zeros(h),
-            "clock_offset_seconds": 1e-4 * self._rng.standard_normal(h),
+            "clock_offset_seconds": 1e-4 * self.rng.standard_normal(h),
             "corrected_memory_errors_total": self._host["corrected"].copy(),
             "uncorrected_memory_errors_total": np.zeros(h),
             "out_of_memory_kills_total": self._host["kills"].copy(),

@@ -1,13 +1,13 @@
 """The telemetry of a night as saved `query_range` answers: exporter names, labels and units, a file per metric."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
-from sickbay.components import parts_of
+from sickbay.components import Name, parts_of
 from sickbay.schema import Samples
 from simulator.cluster import MODEL, Card, Cluster
 from simulator.world import Second
@@ -95,25 +95,12 @@ class Recorder:
     def _take(self, samples: Samples, at_s: int) -> None:
         for row, component in enumerate(samples.component):
             labels = self._labels.setdefault(component, {}) or self._labels[component]
-            labels.update(self._label(samples.table, component))
+            labels.update(labels_of(samples.table, component, self._cards))
             for metric in SERIES[samples.table]:
                 value = float(samples.values[metric.column][row]) * metric.factor
                 if not np.isnan(value):  # an exporter drops a blank: the series has a hole
                     series = self._values.setdefault(metric.name, {}).setdefault(component, [])
-                    series.append((at_s, _number(value)))
-
-    def _label(self, table: str, component: str) -> dict[str, str]:
-        host = parts_of(component)[0]
-        if table == "host":
-            return {"instance": f"{host}:9100", "job": "node"}
-        card = self._cards[component]
-        if table == "port":
-            return {"instance": f"{host}:9100", "job": "node", "device": card.interface}
-        return {
-            "instance": f"{host}:9400", "job": "dcgm", "Hostname": host, "gpu": str(card.index),
-            "device": f"nvidia{card.index}", "UUID": card.uuid, "pci_bus_id": f"0000{card.pci.upper()}.0",
-            "modelName": MODEL,
-        }  # fmt: skip
+                    series.append((at_s, number(value)))
 
     def answers(self) -> Iterator[tuple[str, bytes]]:
         """Each metric's name and its `query_range` answer."""
@@ -126,5 +113,21 @@ class Recorder:
             yield metric, json.dumps(answer).encode()
 
 
-def _number(value: float) -> str:
+def labels_of(table: str, component: Name, cards: Mapping[Name, Card]) -> dict[str, str]:
+    """The labels of a component's series, as its exporter gives them. `cards`: by component and by port."""
+    host = parts_of(component)[0]
+    if table == "host":
+        return {"instance": f"{host}:9100", "job": "node"}
+    card = cards[component]
+    if table == "port":
+        return {"instance": f"{host}:9100", "job": "node", "device": card.interface}
+    return {
+        "instance": f"{host}:9400", "job": "dcgm", "Hostname": host, "gpu": str(card.index),
+        "device": f"nvidia{card.index}", "UUID": card.uuid, "pci_bus_id": f"0000{card.pci.upper()}.0",
+        "modelName": MODEL,
+    }  # fmt: skip
+
+
+def number(value: float) -> str:
+    """A value as exporters print it."""
     return str(int(value)) if value == int(value) and abs(value) < 1e18 else repr(value)

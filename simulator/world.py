@@ -77,10 +77,11 @@ def seconds(
                 world.now.pace[cluster.rows(host)] = run.pace
         news, world.news = tuple(world.news), []
         printed.sort(key=lambda line: line.at_ms)
-        yield Second(world.ms(at_s), _read(cluster, world.now, sensors, world.ms(at_s)), tuple(printed), news)
+        yield Second(world.ms(at_s), read(cluster, world.now, sensors, world.ms(at_s)), tuple(printed), news)
 
 
-def _read(cluster: Cluster, now: Conditions, sensors: Sensors, at_ms: int) -> dict[str, tuple[Samples, ...]]:
+def read(cluster: Cluster, now: Conditions, sensors: Sensors, at_ms: int) -> dict[str, tuple[Samples, ...]]:
+    """What each host's agent reads of its sensors; a host that is gone is left out."""
     accelerators, ports, hosts = sensors.accelerators(now), sensors.ports(now), sensors.hosts(now)
     told: dict[str, tuple[Samples, ...]] = {}
     for row, host in enumerate(cluster.hosts):

@@ -1,4 +1,4 @@
-"""The settings file of a command: the one that is named, else `sickbay.toml` of the current folder, else the defaults."""
+"""The settings file of a command: the one that is named, else `sickbay.toml` of this folder, else the defaults."""
 
 from pathlib import Path
 from typing import Annotated, TypeAlias
