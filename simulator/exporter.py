@@ -64,9 +64,14 @@ class Exporters:
         self._thread = threading.Thread(target=self._server.serve_forever, name="exporters", daemon=True)
         self._thread.start()
 
+    @property
+    def port(self) -> int:
+        """Where they listen."""
+        return int(self._server.server_address[1])
+
     def url(self, host: str, what: str) -> str:
         """Where to scrape."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}/{host}/{what}"
+        return f"http://127.0.0.1:{self.port}/{host}/{what}"
 
     def close(self) -> None:
         """Stop answering."""

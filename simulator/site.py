@@ -45,6 +45,9 @@ class Site:
             self.kernel_log(host).parent.mkdir(parents=True, exist_ok=True)
             self.kernel_log(host).touch()
         self.scratch.mkdir(parents=True, exist_ok=True)
+        for host in hosts:  # every host mounts it
+            if not (self.root(host) / "scratch").is_symlink():
+                (self.root(host) / "scratch").symlink_to(self.scratch.resolve())
         self.second()
         self.exporters = Exporters(self._page)
 
