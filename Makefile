@@ -1,7 +1,7 @@
 # Sickbay. `make help` lists what there is; `make demo` and `make test` set up what they need.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup services demo check test bench fuzz docs
+.PHONY: help setup services demo thread check test bench fuzz docs
 
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
@@ -37,8 +37,13 @@ check: $(STAMP)  ## lint, types, layers and the fast tests: under two minutes
 test: $(STAMP)  ## all tests; SERVICES=require installs every service and fails where one is missing
 	@if [ "$(SERVICES)" = require ]; then tests/services/install; fi
 	@SERVICES=$(SERVICES) $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
-	@SERVICES=$(SERVICES) $(BIN)/pytest -n $(WORKERS) --durations=15
+	@SERVICES=$(SERVICES) $(BIN)/pytest -n $(WORKERS) --durations=15 -m "not thread"
+	@SERVICES=$(SERVICES) $(BIN)/pytest --durations=0 -m thread
 	@tests/services/missing
+
+thread: $(STAMP)  ## one fault through real Kafka, Slurm, Prometheus and Alertmanager, then on the embedded log
+	@tests/services/install thread
+	@SERVICES=require $(BIN)/python -m tests.thread
 
 bench: $(STAMP)  ## print the numbers, each with its conditions
 	@$(BIN)/python -m benchmarks parse --json

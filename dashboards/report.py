@@ -6,7 +6,7 @@ template, its control and direction characters are shown as such, and pictures p
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -15,6 +15,9 @@ from markupsafe import Markup
 
 from dashboards.pictures import Plot, Timeline, picture, timeline_picture
 from dashboards.text import plain
+from dashboards.timeline import Cost, Row
+from sickbay.actions import Action
+from sickbay.clock import rfc3339
 
 MAX_EVENTS = 100  # rows of the event table: the JSON has all
 MAX_DOUBTFUL = 20  # sources that were blind or lost lines
@@ -30,12 +33,29 @@ class Drawn:
     svg: Markup
 
 
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of an incident, for a page on its story: its time line, its actions as they stand, what it took."""
+
+    rows: Sequence[Row] = ()
+    actions: Sequence[Action] = ()
+    cost: Cost = field(default_factory=Cost)
+    state: str = ""
+
+
 def render(
-    answer: Mapping[str, Any], *, lang: str = "en", plots: Sequence[Plot] = (), title: str = "", version: str = ""
+    answer: Mapping[str, Any],
+    *,
+    lang: str = "en",
+    plots: Sequence[Plot] = (),
+    title: str = "",
+    version: str = "",
+    done: Mapping[str, Done] | None = None,
 ) -> str:
     """The page for an answer (`sickbay.diagnosis/1` as plain containers). `plots` name the incident they belong to.
 
-    `lang`: en or zh, for our own words; anything else falls back to English.
+    `done`: by incident, what was done and when. `lang`: en or zh, for our own words; anything else falls back to
+    English.
     """
     words = labels(lang)
     drawn: dict[str, list[Drawn]] = {}
@@ -47,6 +67,7 @@ def render(
         timeline=timeline_picture(Timeline.of(answer), words), title=title or words["title"], version=version,
         events=_worst(answer["events"]), max_lines=MAX_LINES, head=headline(answer, words),
         newest=max((event["until"] or event["at"] or "" for event in answer["events"]), default=""),
+        done=done or {},
         doubtful=[event for event in answer["events"] if event["kind"].startswith("monitor.")][:MAX_DOUBTFUL],
     )  # fmt: skip
     return page
@@ -93,6 +114,7 @@ def _template() -> Any:
     )
     environment.filters["word"] = word
     environment.filters["clock"] = clock
+    environment.filters["moment"] = lambda at_ms: rfc3339(at_ms) or ""
     return environment.get_template("report.html")
 
 

@@ -63,10 +63,17 @@ def advance(previous: Iterable[Incident], case: Case, lang: str = "en") -> tuple
 
     Evidence of open incidents stays, so that a symptom that comes a time-out later finds its cause.
     """
+    return advanced(previous, case, lang)[0]
+
+
+def advanced(
+    previous: Iterable[Incident], case: Case, lang: str = "en", using: Mapping[str, Detector] | None = None
+) -> tuple[tuple[Incident, ...], tuple[Evidence, ...]]:
+    """`advance`, and every claim that this look rests on."""
     before = tuple(aged(incident, case.now_ms) for incident in previous)
     kept = [one for incident in before if incident.state == "open" for one in (*incident.evidence, *incident.against)]
-    together = continued(kept, evidence_of(case), case.window_ms)
-    return fold(before, judged(together, case, lang), case.now_ms)
+    together = continued(kept, evidence_of(case, using), case.window_ms)
+    return fold(before, judged(together, case, lang), case.now_ms), together
 
 
 def continued(kept: Iterable[Evidence], fresh: Iterable[Evidence], window_ms: int) -> tuple[Evidence, ...]:

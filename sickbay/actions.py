@@ -49,6 +49,8 @@ class Action(Message, frozen=True, kw_only=True, tag="action"):
     generation: int = 0  # of the holds of this target: one more with each new hold; a release names the hold it ends
     attempt: str = ""  # job/restart count that it speaks of: an action for another attempt is never done
     reason: Text = ""  # as written into the scheduler
+    reason_by: str = ""  # whose name the scheduler put under our reason: another one ends our ownership
+    co_hold: bool = False  # somebody else holds the node: our need stands here only, nothing was written there
     why: Text = ""  # the sentence for people, or the stage that muted it and its reason
     evidence: tuple[str, ...] = ()  # ids
     test: str = ""  # the test that ends a hold
@@ -56,6 +58,8 @@ class Action(Message, frozen=True, kw_only=True, tag="action"):
     by: str = "policy"  # or the user who approved or rejected it
     at_ms: int | None = None  # of this change
     began_ms: int | None = None  # when it was first proposed
+    intended_ms: int | None = None  # when it was first about to be done
+    tries: int = 0  # of a test: how often it was run and not passed
     expires_ms: int | None = None
 
 

@@ -13,12 +13,21 @@ from sickbay.log import LogError
 INTERNAL, INTERRUPTED = 4, 130
 
 COMMANDS: dict[str, tuple[str, str]] = {  # name: (where, one line of help)
+    "agent": ("sickbay.commands.agent:agent", "Watch one host: kernel log, exporters, training logs."),
+    "dashboards": ("sickbay.commands.dashboards:dashboards", "Build or check the Grafana boards."),
     "diagnose": (
         "sickbay.commands.diagnose:diagnose",
         "Read logs, metrics and dumps; say what is wrong and what to do.",
     ),
     "demo": ("sickbay.commands.demo:demo", "Watch a small simulated cluster break and be diagnosed."),
+    "poll": ("sickbay.commands.poll:poll", "Poll schedulers: what runs where, and what they say of hosts."),
+    "process": ("sickbay.commands.process:process", "Run the stages between the log: windows, diagnosis, ..."),
+    "up": ("sickbay.commands.up:up", "Run everything in one process, also on a made-up site (--simulate)."),
+    "incidents": ("sickbay.commands.incidents:incidents", "List, show, approve or reject what is to be done."),
+    "ledger": ("sickbay.commands.ledger:ledger", "What is held, and everything that was done."),
+    "remediate": ("sickbay.commands.remediate:remediate", "Hold, requeue, test, release: as far as the mode allows."),
     "doctor": ("sickbay.commands.doctor:doctor", "Check this installation and say what is missing."),
+    "report": ("sickbay.commands.report:report", "Tell the story of one incident: what, when, why, what was done."),
 }
 
 

@@ -4,7 +4,7 @@ Names are `sickbay_<package>_<what>_<unit>[_total]`. A process makes one `SelfMe
 pure parts return counts and know nothing of this. The reference in docs is made from METRICS.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -13,7 +13,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 MAX_SERIES = 1000  # of one metric: further label values are counted as "other", so that bad input cannot fill memory
 OTHER = "other"
 PACKAGES = ("kernel", "collectors", "streams", "diagnosis", "remediation", "dashboards", "simulator")
-UNITS = ("seconds", "bytes", "records", "frames", "rows", "windows", "events", "lines", "claims", "incidents", "errors")
+UNITS = (
+    "seconds", "bytes", "records", "frames", "rows", "windows", "events", "lines", "claims", "incidents", "errors",
+    "actions", "targets", "alerts",
+)  # fmt: skip
 
 # From an idle event's way (design: p99 <= 1 s) to a rebuild (<= 30 s) and a broker's outage (10 min).
 SECONDS = (0.005, 0.02, 0.1, 0.5, 1.0, 2.0, 5.0, 15.0, 60.0, 600.0)
@@ -46,6 +49,9 @@ LOG_COMMIT = Metric("kernel", "log_commit", "seconds", "histogram", ("group",), 
 LOG_LAG = Metric(
     "kernel", "log_lag", "seconds", "gauge", ("group", "topic", "partition"), "Age of the committed frontier."
 )
+LOG_BLIND = Metric("kernel", "log_blind", "records", "counter", ("topic",), "Removed before a processor read them.")
+LOG_DUPLICATE = Metric("kernel", "log_duplicate", "records", "counter", ("topic",), "Told twice by a sender: dropped.")
+LOG_MISSED = Metric("kernel", "log_missed", "records", "counter", ("topic",), "Lost, by gaps in sequence numbers.")
 LOG_REMOVED = Metric("kernel", "log_removed", "records", "counter", ("topic",), "Removed by age or compaction.")
 WIRE_DECODED = Metric("kernel", "wire_decoded", "frames", "counter", (), "Frames decoded.")
 WIRE_REFUSED = Metric("kernel", "wire_refused", "frames", "counter", ("reason",), "Frames refused, by kind of error.")
@@ -67,13 +73,54 @@ INCIDENTS_OPEN = Metric("diagnosis", "open", "incidents", "gauge", ("verdict",),
 ONSET_TO_INCIDENT = Metric(
     "diagnosis", "onset_to_incident", "seconds", "histogram", ("verdict",), "From the onset to the incident."
 )
+HEARTBEAT_AGE = Metric(
+    "diagnosis", "heartbeat_age", "seconds", "gauge", (), "Age of what diagnosis read, as seen outside it."
+)
+DEAD_LETTERS = Metric("kernel", "dead_letter", "records", "counter", ("topic", "reason"), "Records put aside as unfit.")
+SPOOL_BYTES = Metric("collectors", "spool", "bytes", "gauge", (), "What an agent keeps until the log has it.")
+SPOOL_DROPPED = Metric(
+    "collectors", "spool_dropped", "records", "counter", (), "Dropped by an agent whose spool was full."
+)
+EVENTS_SENT = Metric("collectors", "sent", "events", "counter", ("kind",), "Events that agents put into the log.")
+ACTIONS_CHANGED = Metric(
+    "remediation", "changed", "actions", "counter", ("do", "state", "mode"), "Changes written into the ledger."
+)
+TARGETS_HELD = Metric("remediation", "held", "targets", "gauge", (), "Held by Sickbay now.")
+ALERTS_STANDING = Metric("remediation", "standing", "alerts", "gauge", ("severity",), "Alerts kept alive now.")
+ALERTS_SENT = Metric("remediation", "sent", "alerts", "counter", ("status",), "Alerts that Alertmanager took.")
+ALERT_ERRORS = Metric(
+    "remediation", "alert_sending", "errors", "counter", ("reason",), "Alertmanager was away or refused alerts."
+)
+INCIDENT_SINCE = Metric(
+    "remediation", "incident_since", "seconds", "gauge",
+    ("incident", "verdict", "fault", "severity", "action", "component"),
+    "Onset of an incident that stands, in seconds since 1970.",
+)  # fmt: skip
+SCHEDULER_ERRORS = Metric("remediation", "scheduler", "errors", "counter", ("kind",), "Calls of the scheduler in vain.")
+ONSET_TO_HOLD = Metric("remediation", "onset_to_hold", "seconds", "histogram", (), "From the onset to the hold.")
+
+ARCHIVED = Metric("streams", "archived", "rows", "counter", ("table",), "Rows written into the archive.")
+ARCHIVE_DAMAGED = Metric(
+    "streams", "archive_damaged", "records", "counter", ("topic",), "Records that the archive could not read."
+)
+ARCHIVE_LOST = Metric(
+    "streams", "archive_lost", "records", "counter", ("topic",), "Removed by retention before the archive had them."
+)
+ARCHIVE_ERRORS = Metric("streams", "archive", "errors", "counter", ("kind",), "Writes of the archive in vain.")
+ARCHIVE_SINCE = Metric(
+    "streams", "archive_complete_since", "seconds", "gauge", (), "When the archive last had all, in seconds since 1970."
+)
 
 METRICS: tuple[Metric, ...] = (
-    LOG_APPENDED, LOG_READ, LOG_ERRORS, LOG_COMMIT, LOG_LAG, LOG_REMOVED,
+    LOG_APPENDED, LOG_READ, LOG_ERRORS, LOG_COMMIT, LOG_LAG, LOG_BLIND, LOG_DUPLICATE, LOG_MISSED, LOG_REMOVED,
     WIRE_DECODED, WIRE_REFUSED, WIRE_MISSED, WIRE_DROPPED,
     FORMATS_READ, FORMATS_SKIPPED, PROBE_DURATION, PROBE_FAILED,
     WINDOWS_CLOSED, WINDOWS_STALE, ROWS_LATE, ROWS_DUPLICATE,
     CLAIMS_MADE, DETECTOR_ERRORS, INCIDENTS_OPEN, ONSET_TO_INCIDENT,
+    SCHEDULER_ERRORS, ONSET_TO_HOLD,
+    HEARTBEAT_AGE, DEAD_LETTERS, SPOOL_BYTES, SPOOL_DROPPED, EVENTS_SENT, ACTIONS_CHANGED, TARGETS_HELD,
+    ALERTS_STANDING, ALERTS_SENT, ALERT_ERRORS, INCIDENT_SINCE,
+    ARCHIVED, ARCHIVE_DAMAGED, ARCHIVE_LOST, ARCHIVE_ERRORS, ARCHIVE_SINCE,
 )  # fmt: skip
 
 
@@ -125,6 +172,15 @@ class SelfMetrics:
             values = (OTHER,) * len(values)
         seen.add(values)
         return series.labels(*values)
+
+    def tell(self, metric: Metric, series: Mapping[tuple[str, ...], float]) -> None:
+        """Set a gauge's series to exactly these, by label values: what is over must not stand for ever."""
+        gone = self._seen[metric] - set(series)
+        for values in gone:
+            self._series[metric].remove(*values)
+        self._seen[metric] -= gone
+        for values, value in series.items():
+            self.set(metric, value, **dict(zip(metric.labels, values, strict=True)))
 
     def value(self, metric: Metric, **labels: str) -> float | None:
         """What a counter or gauge stands at, None where it was never touched."""

@@ -41,6 +41,9 @@ class LogSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=True
         ),
     ] = ""
     replication: Annotated[int, Meta(ge=1, le=9, description="copies of each partition on Kafka, 1 to 9")] = 3
+    session_s: Annotated[
+        float, Meta(ge=0.5, le=300, description="seconds of silence after which Kafka gives a process's tasks away")
+    ] = 10.0
     tls: Annotated[bool, Meta(description="true: TLS to the brokers")] = False
     ca_file: Annotated[str, Meta(description="certificates to trust; empty: the system's")] = ""
     certificate_file: Annotated[str, Meta(description="the client's certificate, where brokers want one")] = ""
@@ -121,6 +124,12 @@ class Remediation(Section, frozen=True, kw_only=True, forbid_unknown_fields=True
         Meta(ge=0, le=1, description="share of such faults that the test finds; below 0.9 a pass settles nothing"),
     ] = 0.0
     test_timeout_s: Annotated[float, Meta(ge=1, le=86_400, description="seconds a test may take")] = 3600.0
+    test_again_s: Annotated[
+        float, Meta(ge=1, le=86_400, description="seconds until a test that was not passed is run again; later longer")
+    ] = 15.0
+    evidence: Annotated[
+        str, Meta(description="a folder for what is saved before a job is stopped; empty: bundles in the archive's")
+    ] = ""
     kill_switch: Annotated[
         str, Meta(description="a file: while it exists, or cannot be looked at, nothing is touched; empty: none")
     ] = ""
@@ -129,7 +138,10 @@ class Remediation(Section, frozen=True, kw_only=True, forbid_unknown_fields=True
 class Alerts(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[alerts]`: one alert per open incident, kept alive and resolved."""
 
-    url: Annotated[str, Meta(description="Alertmanager, such as http://127.0.0.1:9093; empty: none")] = ""
+    url: Annotated[
+        str,
+        Meta(pattern=r"^(https?://[^\s?#]+)?$", description="Alertmanager, such as http://127.0.0.1:9093; empty: none"),
+    ] = ""
     every_s: Annotated[float, Meta(ge=1, le=300, description="seconds between repeats, 1 to 300")] = 30.0
 
 
@@ -186,6 +198,6 @@ PATHS = {
     "security": ("key_file",),
     "agent": ("spool",),
     "slurm": ("conf", "topology_conf"),
-    "remediation": ("kill_switch",),
+    "remediation": ("kill_switch", "evidence"),
     "archive": ("path",),
 }

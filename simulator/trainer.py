@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import TextIO
 
 ACTIVITY, LOST = "activity", "lost"
 BEAT_S, SILENT_S = 0.25, 3.0
@@ -83,18 +84,18 @@ def train(folder: Path, job: str, node: str, nodes: list[str], *, until: float =
                 if first:
                     print(line(step, now - last), flush=True)
                     if step % SAVE_EVERY == 0:
-                        save(saved, step)
+                        save(saved, step, sys.stdout)
                 last = now
         time.sleep(BEAT_S)
 
 
-def save(saved: Path, step: int) -> None:
+def save(saved: Path, step: int, out: TextIO) -> None:
     """Commit a checkpoint."""
-    print(f"saving checkpoint at iteration {step:7d} to {saved.parent} in torch_dist format", flush=True)
+    print(f"saving checkpoint at iteration {step:7d} to {saved.parent} in torch_dist format", file=out, flush=True)
     draft = saved.with_suffix(".draft")
     draft.write_text(str(step))
     draft.replace(saved)
-    print(f"  successfully saved checkpoint from iteration {step:7d} to {saved.parent}", flush=True)
+    print(f"  successfully saved checkpoint from iteration {step:7d} to {saved.parent}", file=out, flush=True)
 
 
 if __name__ == "__main__":

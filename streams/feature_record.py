@@ -17,6 +17,8 @@ from sickbay.schema import TABLES
 _PREFIX = struct.Struct("<II")  # checksum of all that follows it, length of the head
 MAX_ROWS, MAX_COLUMNS = 200_000, 1_024
 _KEYS = ("component", "end_ms")
+CLOCK_KEY = b"clock"  # of a record without rows: everything of this partition is out that telemetry's clock allows
+_CLOCK_TABLE = "host"
 
 
 class _Head(Struct, frozen=True, forbid_unknown_fields=True):
@@ -34,6 +36,12 @@ def encode(table: str, end_ms: int, features: pl.DataFrame) -> bytes:
     matrix = features.select(pl.col(columns).cast(pl.Float32).fill_null(np.nan)).to_numpy().astype("<f4").T
     body = struct.pack("<I", len(head)) + head + matrix.tobytes()
     return struct.pack("<I", crc32c.crc32c(body)) + body
+
+
+def encode_clock(clock_ms: int) -> bytes:
+    """How far telemetry's clock was when this was put out: a window of no rows that ends there, for any reader."""
+    empty = pl.DataFrame(schema={"component": pl.String, "end_ms": pl.Int64})
+    return encode(_CLOCK_TABLE, clock_ms, empty)
 
 
 def decode(payload: bytes) -> tuple[str, int, pl.DataFrame]:

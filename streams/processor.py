@@ -50,8 +50,11 @@ class WindowProcessor:
         """Windows that end here or earlier are closed."""
         return (self.state.clock_ms - self.lateness_ms) // self.width_ms * self.width_ms
 
-    def add(self, samples: Samples, append_ms: int) -> None:
-        """Take one record's samples, appended to the log at `append_ms`. Raises ValueError for another table's."""
+    def add(self, samples: Samples, append_ms: int, done_ms: int = 0) -> None:
+        """Take one record's samples, appended to the log at `append_ms`. Raises ValueError for another table's.
+
+        Rows of windows that end at or before `done_ms` are passed over: those are out, and this is a second reading.
+        """
         if samples.table != self.table.name:
             raise ValueError(f"samples of {samples.table}, not of {self.table.name}")
         state = self.state
@@ -62,6 +65,8 @@ class WindowProcessor:
         ends = (at_ms // self.width_ms + 1) * self.width_ms
         for end in np.unique(ends).tolist():
             rows = np.flatnonzero(ends == end)
+            if end <= done_ms:
+                continue
             if end <= self.frontier_ms:
                 state.late_rows += len(rows)
             else:

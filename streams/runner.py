@@ -1,40 +1,87 @@
 """Runs a processor over the tasks of a log: poll, fold, commit outputs and position as one. The only I/O of a stage.
 
 After a restart or a change of tasks a task is read again from `low`, the first offset that its open work needs, and
-what was already put out is suppressed by the frontier, not by the offset (design, section 2, rule 6).
+what was already put out is suppressed by the frontier, not by the offset (design, section 2, rule 6). After any commit
+that failed all tasks begin anew from what is committed: nobody can tell which of their work was kept.
+
+A record that a processor cannot take becomes a dead letter, in the same commit as its position; it still carries time.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import msgspec
 from msgspec import Struct
 
-from sickbay.log import Fenced, OutcomeUnknown, Output, Position, Record, Replaced, Task, TaskLog
+from sickbay import selfmetrics
+from sickbay.log import (
+    Closed,
+    Fenced,
+    LogDamaged,
+    LogError,
+    OffsetOutOfRange,
+    Output,
+    Position,
+    Receipt,
+    Record,
+    Replaced,
+    Task,
+    TaskLog,
+    TooLarge,
+    UnfitPlace,
+    UnknownTopic,
+)
+from sickbay.selfmetrics import SelfMetrics
+from streams.dead_letters import DeadLetters, reason_of
+
+FATAL = (Replaced, Closed, LogDamaged, UnfitPlace, TooLarge, UnknownTopic)  # no retry mends these: the process must end
 
 
 class Mark(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a commit keeps beside the offset: windows up to `frontier_ms` are out, open work begins at offset `low`."""
+    """What a commit keeps beside the offset: windows up to `frontier_ms` are out, open work begins at offset `low`.
+
+    `state`: offset of the state topic from which the newest state of the task is found.
+    """
 
     frontier_ms: int = 0
     low: int = 0
     clock_ms: int = 0
+    state: int = 0
 
 
 class TaskProcessor(Protocol):
     """A fold over one task. Pure: its outputs depend on the records it was given and on nothing else."""
 
     def take(self, record: Record) -> Iterable[Output]:
-        """What follows from one more record (a tick carries only time)."""
+        """What follows from one more record (a tick carries only time). Raises for one that cannot be used, before
+        anything of it was kept."""
         ...
 
     def mark(self, offset: int) -> Mark:
         """Where the fold stands, once everything before `offset` was taken."""
         ...
 
+    def committed(self, written: Sequence[tuple[Output, Receipt]]) -> None:
+        """Its outputs are in the log, and where; those of other tasks in the same commit are told too."""
+        ...
+
 
 Make = Callable[[Task, Mark], TaskProcessor]  # a fresh fold; what ends at or before the mark's frontier is not put out
+
+
+def _silent(text: str) -> None:
+    """Nobody is told."""
+
+
+@dataclass(slots=True)
+class _Held:
+    """A task at work. `committed`: records before it had their letters, if any, in an earlier commit."""
+
+    processor: TaskProcessor
+    committed: int
+    letters: DeadLetters = field(default_factory=DeadLetters)
 
 
 @dataclass(slots=True)
@@ -43,51 +90,138 @@ class Runner:
 
     log: TaskLog
     make: Make
-    held: dict[Task, TaskProcessor] = field(default_factory=dict)
+    metrics: SelfMetrics = field(default_factory=SelfMetrics)
+    group: str = ""
+    say: Callable[[str], None] = _silent
+    tasks: dict[Task, _Held] = field(default_factory=dict)
     records: int = 0  # taken since the start, ticks included
+    troubled: bool = False  # the newest step failed and begins anew: wait a little
+
+    @property
+    def held(self) -> dict[Task, TaskProcessor]:
+        """The folds at work, by task."""
+        return {task: held.processor for task, held in self.tasks.items()}
 
     def step(self, limit: int = 500, timeout_s: float = 0.0) -> int:
-        """One poll and one commit. Returns the number of records taken: 0 = nothing was there.
+        """One poll and one commit. Returns the number of records taken: 0 = nothing was there, or it failed.
 
-        Work of a task that was lost meanwhile is forgotten; whoever holds it now repeats it. Raises Replaced where
-        another process took this member's name: this one must stop.
+        Work of a task that was lost meanwhile is forgotten; whoever holds it now repeats it. Raises what no retry
+        mends, above all Replaced: another process took this member's name, so this one must stop.
         """
+        self.troubled = False
         try:
             return self._step(limit, timeout_s)
-        except Replaced:
-            self.held.clear()
+        except FATAL:
+            self.tasks.clear()
             raise
-        except Fenced:
-            self.held.clear()
-        except OutcomeUnknown:
-            self._begin(self.log.assignment())
+        except LogError as error:
+            self._failed(error)
         return 0
 
     def _step(self, limit: int, timeout_s: float) -> int:
-        batch = self.log.poll(limit, timeout_s)
+        self._begin(self.log.assignment() - set(self.tasks))
+        try:
+            batch = self.log.poll(limit, timeout_s)
+        except OffsetOutOfRange as error:
+            self._overtaken(error)
+            return 0
         for task in batch.revoked:
-            self.held.pop(task, None)
+            self.tasks.pop(task, None)
         self._begin(batch.assigned)
         outputs: list[Output] = []
         ends: dict[Task, int] = {}
         for record in batch.records:
-            outputs += self.held[record.task].take(record)
+            outputs += self._take(record)
             ends[record.task] = record.offset + 1
         if ends:
-            self.log.commit(outputs, self._positions(ends))
-        self.records += len(batch.records)
+            self._commit(outputs, ends)
+        self._count(batch.records)
         return len(batch.records)
 
+    def _take(self, record: Record) -> list[Output]:
+        """What follows from a record; what was put out before it raised stands."""
+        held, found = self.tasks[record.task], list[Output]()
+        error = _taken(held.processor, record, found)
+        if error is not None:
+            found += self._letter(held, record, error)
+            again = _taken(held.processor, record._replace(key=b"", value=b""), found)
+            if again is not None:  # what its time would have closed
+                self.say(f"{self.group}: {record.topic}[{record.partition}] {record.offset}: {reason_of(again)}")
+        return found
+
+    def _letter(self, held: _Held, record: Record, error: Exception) -> list[Output]:
+        if record.offset < held.committed:
+            return []
+        self.metrics.count(selfmetrics.DEAD_LETTERS, topic=record.topic, reason=type(error).__name__)
+        letter = held.letters.letter(record, reason_of(error))
+        return [letter] if letter else []
+
+    def _commit(self, outputs: Sequence[Output], ends: Mapping[Task, int]) -> None:
+        began = time.monotonic()
+        written = list(zip(outputs, self.log.commit(outputs, self._positions(ends)), strict=True))
+        self.metrics.observe(selfmetrics.LOG_COMMIT, time.monotonic() - began, group=self.group)
+        for task, end in ends.items():
+            held = self.tasks[task]
+            held.committed = max(held.committed, end)
+            held.processor.committed(written)
+
+    def _positions(self, ends: Mapping[Task, int]) -> dict[Task, Position]:
+        """Never before what was committed: a rebuild passes over it again."""
+        found = {}
+        for task, end in ends.items():
+            held = self.tasks[task]
+            found[task] = Position(max(end, held.committed), write_mark(held.processor.mark(end)))
+        return found
+
     def _begin(self, tasks: Iterable[Task]) -> None:
+        """A fresh fold for each task, and the log at the first record that it needs."""
         for task in sorted(tasks):
             position = self.log.committed(task)
             mark = read_mark(position)
-            self.held[task] = self.make(task, mark)
-            if position is not None:
-                self.log.seek(task, min(mark.low, position.offset))
+            held = _Held(self.make(task, mark), position.offset if position else 0)
+            try:
+                self._seek(task, min(mark.low, held.committed), known=position is not None)
+            except Fenced:  # lost meanwhile: the next poll tells
+                continue
+            self.tasks[task] = held
 
-    def _positions(self, ends: Mapping[Task, int]) -> dict[Task, Position]:
-        return {task: Position(end, write_mark(self.held[task].mark(end))) for task, end in ends.items()}
+    def _seek(self, task: Task, offset: int, *, known: bool) -> None:
+        try:
+            self.log.seek(task, offset)
+        except OffsetOutOfRange as error:
+            self.log.seek(task, error.bounds.begin)
+            if known:
+                self._blind(error)
+
+    def _overtaken(self, error: OffsetOutOfRange) -> None:
+        """Retention was faster than we: go on with what is left, and tell the hole."""
+        known = self.log.committed(error.task) is not None
+        self.tasks.pop(error.task, None)
+        self._begin([error.task])
+        if error.task in self.tasks:
+            self.log.seek(error.task, error.bounds.begin)
+            if known:
+                self._blind(error)
+
+    def _blind(self, error: OffsetOutOfRange) -> None:
+        lost = max(0, error.bounds.begin - error.offset)
+        self.metrics.count(selfmetrics.LOG_BLIND, lost, topic=error.task.topic)
+        self.say(f"{self.group}: blind: {lost} records were removed before they were read: {error}")
+
+    def _failed(self, error: LogError) -> None:
+        """What was committed is all that counts: every task begins there with the next step."""
+        self.troubled = True
+        self.tasks.clear()
+        self.metrics.count(selfmetrics.LOG_ERRORS, kind=type(error).__name__)
+        if not isinstance(error, Fenced):
+            self.say(f"{self.group}: {error}")
+
+    def _count(self, records: Sequence[Record]) -> None:
+        self.records += len(records)
+        topics = {record.topic for record in records}
+        for topic in topics:
+            number = len(records) if len(topics) == 1 else sum(record.topic == topic for record in records)
+            self.metrics.count(selfmetrics.LOG_READ, number, topic=topic)
 
     def drain(self, limit: int = 500) -> int:
         """Steps until two polls in a row find nothing. Returns the number of records taken."""
@@ -95,6 +229,17 @@ class Runner:
         while idle < 2:
             idle = 0 if self.step(limit) else idle + 1
         return self.records - before
+
+
+def _taken(processor: TaskProcessor, record: Record, found: list[Output]) -> Exception | None:
+    """Adds what follows from the record to `found`; the error that stopped it, if one did."""
+    try:
+        found.extend(processor.take(record))
+    except LogError:
+        raise
+    except Exception as error:
+        return error
+    return None
 
 
 def write_mark(mark: Mark) -> str:

@@ -1,33 +1,66 @@
 """Windows of one telemetry task: frames in, closed windows out, for all tables of the frames.
 
-Every decision depends on the records of the task alone. What a restart needs is read again: records from the first
-one of the oldest open window, and of the window before it, whose last counters are what increases count from.
+Every decision depends on the records of the task alone. What a restart needs is read again from the first record of
+the oldest open window; what reaches further back (the last counters, which increases count from) is kept as a state
+record, put out with the windows that it belongs to.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from sickbay.log import Output, Record, Task
+import numpy as np
+
+from sickbay.log import Output, Receipt, Record, Task
 from sickbay.schema import TABLES, Samples
-from streams.feature_record import encode
-from streams.processor import LATENESS_MS, WindowProcessor
+from sickbay.sequences import Sequences
+from streams import window_state
+from streams.feature_record import CLOCK_KEY, encode, encode_clock
+from streams.processor import AHEAD_MS, LATENESS_MS, WindowProcessor
 from streams.runner import Mark
-from streams.windows import WIDTH_MS
+from streams.window_state import STATE, Kept
+from streams.windows import HORIZON_MS, WIDTH_MS
 
 FEATURES = "sickbay.features.v1"
-Decode = Callable[[bytes], Iterable[Samples]]  # of a frame; raises ValueError for a damaged one
+
+
+class Told(NamedTuple):
+    """What a frame tells, and its place in its sender's sequence. `host` empty: not told, every record counts."""
+
+    samples: Sequence[Samples]
+    host: str = ""
+    incarnation: int = 0
+    sequence: int = 0
+
+
+Decode = Callable[[Record], Told]  # of a frame; raises ValueError for one that is damaged or not let in
 
 
 class WindowTask:
-    """A `TaskProcessor` that puts out features. `damaged` counts the records that could not be read."""
+    """A `TaskProcessor` that puts out features. `counts`: closed, late, duplicate, missed, ..., by table where known.
+
+    After a window is out the clock of the task goes out too, so that whoever reads features knows how far they are.
+    """
 
     def __init__(
-        self, task: Task, mark: Mark, decode: Decode, *, width_ms: int = WIDTH_MS, lateness_ms: int = LATENESS_MS
+        self,
+        task: Task,
+        mark: Mark,
+        decode: Decode,
+        *,
+        kept: Mapping[str, Kept] | None = None,
+        width_ms: int = WIDTH_MS,
+        lateness_ms: int = LATENESS_MS,
     ) -> None:
-        self._task, self._done_ms, self._decode, self._width_ms = task, mark.frontier_ms, decode, width_ms
+        self._task, self._mark, self._decode, self._width_ms = task, mark, decode, width_ms
         self._tables = {name: WindowProcessor(table, width_ms, lateness_ms) for name, table in TABLES.items()}
-        self._first: dict[int, int] = {}  # end of a window: offset of the first record that fell into it
-        self._clock_ms = mark.clock_ms
-        self.damaged = 0
+        self._first: dict[int, int] = {}  # end of an open window: offset of the first record that fell into it
+        self._sequences = Sequences()
+        self._clock_ms = mark.clock_ms  # of the newest tick: it was told
+        self._states: dict[str, tuple[int, int]] = {}  # table: end of the window and offset of its newest state
+        self.counts: Counter[tuple[str, str]] = Counter()
+        for name, state in (kept or {}).items():
+            self._tables[name].state.last, self._states[name] = state.last, (state.end_ms, state.offset)
 
     @property
     def windows(self) -> Mapping[str, WindowProcessor]:
@@ -37,29 +70,53 @@ class WindowTask:
     def take(self, record: Record) -> Iterator[Output]:
         """One record: its samples, then every window that its append time closes."""
         if record.value:
-            self._add(record)
-        self._clock_ms = max(self._clock_ms, record.append_ms)
+            self._add(record, self._decode(record))
         for name, windows in self._tables.items():
             for closed in windows.advance(record.append_ms):
-                if closed.end_ms > self._done_ms:
-                    key = f"{name}/{self._task.partition}".encode()
-                    yield Output(FEATURES, key, encode(name, closed.end_ms, closed.features), self._task.partition)
+                self.counts["closed", name] += 1
+                key = f"{name}/{self._task.partition}".encode()
+                yield Output(FEATURES, key, encode(name, closed.end_ms, closed.features), self._task.partition)
+                yield from window_state.outputs(self._task, name, closed.end_ms, windows.state.last)
+        if record.is_tick and record.append_ms > self._clock_ms:
+            self._clock_ms = record.append_ms
+            yield Output(FEATURES, CLOCK_KEY, encode_clock(record.append_ms), self._task.partition)
 
-    def _add(self, record: Record) -> None:
-        try:
-            told = list(self._decode(record.value or b""))
-        except ValueError:
-            self.damaged += 1
-            return
-        for samples in told:
-            if len(samples.at_ms):
-                self._tables[samples.table].add(samples, record.append_ms)
-                end = (int(samples.at_ms.min()) // self._width_ms + 1) * self._width_ms
-                self._first.setdefault(end, record.offset)
+    def _add(self, record: Record, told: Told) -> None:
+        if told.host:
+            place = self._sequences.place(record.topic, told.host, told.incarnation, told.sequence)
+            self.counts["missed", ""] += place.missed
+            if not place.fresh:
+                self.counts["duplicate", ""] += 1
+                return
+        for samples in told.samples:
+            windows = self._tables[samples.table]
+            late = windows.state.late_rows
+            windows.add(samples, record.append_ms, done_ms=self._mark.frontier_ms)
+            self.counts["late", samples.table] += windows.state.late_rows - late
+            for end in self._ends(samples, record.append_ms):
+                if end > max(windows.frontier_ms, self._mark.frontier_ms):
+                    self._first.setdefault(end, record.offset)
+
+    def _ends(self, samples: Samples, append_ms: int) -> list[int]:
+        """The windows that the rows fall into, stamps far ahead clamped as the windows do."""
+        at_ms = np.minimum(samples.at_ms, append_ms + AHEAD_MS)
+        return [int(one) for one in np.unique((at_ms // self._width_ms + 1) * self._width_ms)]
 
     def mark(self, offset: int) -> Mark:
         """The frontier is that of every table: they share the clock."""
         frontier = max((windows.frontier_ms for windows in self._tables.values()), default=0)
-        self._first = {end: first for end, first in self._first.items() if end >= frontier}
-        low = min(self._first.values(), default=offset)
-        return Mark(frontier_ms=max(frontier, self._done_ms), low=low, clock_ms=self._clock_ms)
+        self._first = {end: first for end, first in self._first.items() if end > frontier}
+        return Mark(
+            frontier_ms=max(frontier, self._mark.frontier_ms),
+            low=min(self._first.values(), default=offset),
+            clock_ms=self._clock_ms,
+            state=min((offset for _, offset in self._states.values()), default=self._mark.state),
+        )
+
+    def committed(self, written: Iterable[tuple[Output, Receipt]]) -> None:
+        """Remembers where the newest state of each table lies, as long as it means something."""
+        for output, receipt in written:
+            if output.topic == STATE and output.partition == self._task.partition:
+                self._states[window_state.table_of(output.key)] = (self._clock_ms, receipt.offset)
+        before_ms = self._clock_ms - HORIZON_MS
+        self._states = {table: (at, offset) for table, (at, offset) in self._states.items() if at >= before_ms}

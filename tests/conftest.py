@@ -4,6 +4,10 @@ import os
 
 from hypothesis import HealthCheck, settings
 
+from tests.services.kafka import kafka_broker
+
+__all__ = ["kafka_broker"]  # the one broker of a session, for every folder
+
 FACTOR = int(os.environ.get("FUZZ_FACTOR", "1"))  # `make fuzz` sets 10
 
 settings.register_profile(

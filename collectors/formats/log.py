@@ -14,12 +14,13 @@ from msgspec.structs import replace
 from collectors.formats.bodies import CATALOGUE, Sample
 from collectors.formats.envelope_margins import common_margin
 from collectors.formats.envelopes import Envelopes, known
-from collectors.formats.prefilter import ENCODED, MAX_FOLLOWING, Find, Wanted, finder
+from collectors.formats.prefilter import ENCODED, MAX_FOLLOWING, Find, Wanted, finder, plain_finder
 from collectors.formats.reading import Body, Line, Reading, Record, Tally
-from collectors.formats.text import blocks, lines
+from collectors.formats.text import Block, blocks, clean, lines
 from sickbay.messages import MAX_MESSAGE, Event, Progress, Step
 
 _HEAD_LINES = 300
+_MAX_ENDED = 1000  # readings of ends that are remembered
 # Begins a driver's code line. Where one stands behind words that no envelope takes off, and no program is known to
 # quote it, silence would look like health.
 UNMISTAKABLE = ("NVRM: Xid (", "nvidia-nvswitch")
@@ -45,7 +46,16 @@ def modules() -> dict[str, BodyModule]:
 @cache
 def find_candidates() -> Find:
     """The search for lines that some grammar may want."""
-    return finder((*(literal for module in modules().values() for literal in module.LITERALS), *ENCODED))
+    return finder(_literals())
+
+
+@cache
+def _find_plainly() -> Find:
+    return plain_finder(_literals())
+
+
+def _literals() -> tuple[str, ...]:
+    return (*(literal for module in modules().values() for literal in module.LITERALS), *ENCODED)
 
 
 def confidence(head: bytes, name: str) -> float:
@@ -81,6 +91,32 @@ def _read_with(find: Find, chunks: Iterable[bytes], tally: Tally, chosen: bool =
             yield from reader.hit(text, number) if hit else reader.offered(text, number)
             wanted.following = reader.expects_more
     yield from reader.end()
+
+
+class Following:
+    """Reads a log that grows, without polars: what a line tells comes at once, what waits for more lines at `end`."""
+
+    def __init__(self, tally: Tally) -> None:
+        self._reader = _Reader(tally, chosen=True)
+        self._reader.begin(b"-")  # a log that is joined in its middle tells no margin
+        self._wanted = Wanted(_find_plainly())
+        self._ended: set[tuple[object, ...]] = set()
+
+    def take(self, text: bytes, first: int) -> Iterator[Reading]:
+        """The readings of more whole lines, the first of which has the number `first`."""
+        for number, line, hit in self._wanted.lines(Block(clean(text), first)):
+            yield from self._reader.hit(line, number) if hit else self._reader.offered(line, number)
+            self._wanted.following = self._reader.expects_more
+
+    def end(self) -> Iterator[Reading]:
+        """What waited: call it when the log has been quiet. Lines may follow."""
+        for reading in self._reader.end():
+            record = reading.record
+            key = (type(record), reading.line, *((record.component, record.kind) if isinstance(record, Event) else ()))
+            if key not in self._ended:  # a grammar may tell what it still holds at every end
+                self._ended = self._ended if len(self._ended) < _MAX_ENDED else set()
+                self._ended.add(key)
+                yield reading
 
 
 def _found(find: Find, text: str) -> bool:

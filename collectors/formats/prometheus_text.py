@@ -64,6 +64,26 @@ def read(chunks: Iterable[bytes], tally: Tally, name: str = "") -> Iterator[Read
     yield from scrape.end()
 
 
+class Exporter:
+    """Reads one exporter's answers, scrape after scrape: names and codes that were told stay known."""
+
+    def __init__(self, tally: Tally) -> None:
+        self._scrapes = _Scrapes(tally)
+
+    def scrape(self, body: bytes, at_ms: int) -> Iterator[Reading]:
+        """The readings of one answer; values without a time of their own get `at_ms`."""
+        scrapes = self._scrapes
+        scrapes.at_ms = at_ms
+        for number, line in _lines([body], scrapes.tally):
+            yield from scrapes.take(line, number)
+        yield from scrapes.next_scrape(0)
+
+    @property
+    def known(self) -> int:
+        """How many values of known series it has told."""
+        return self._scrapes.known
+
+
 class _Scrapes:
     """State of one input: the scrape being read, and what earlier lines taught."""
 
@@ -84,10 +104,10 @@ class _Scrapes:
         """Readings that this line completes."""
         if line[0] == "#":
             if line.startswith("# EOF"):
-                yield from self._next_scrape(0)
+                yield from self.next_scrape(0)
             return
         if separator := _SEPARATOR.match(line):
-            yield from self._next_scrape(_time(separator.group(1)))
+            yield from self.next_scrape(_time(separator.group(1)))
             return
         if _POINT.match(line):  # of the series that promtool headed with "=>"
             name, text = self.heading
@@ -137,7 +157,7 @@ class _Scrapes:
         """Rows that are complete now: of the scrape before this one, or of many series."""
         if not at_ms:
             if (name, text) in self.seen or len(self.seen) >= MOST:
-                yield from self._next_scrape(self.at_ms)  # scrapes were put together without a word between
+                yield from self.next_scrape(self.at_ms)  # scrapes were put together without a word between
             self.seen.add((name, text))
         if self.rows.count >= (FLUSH if name != self.series else MOST):
             yield from self.rows.flush(self.tally)
@@ -173,7 +193,8 @@ class _Scrapes:
         if column and host != UNKNOWN and value in (0.0, 1.0):
             self.rows.add_host(components.name(Kind.HOST, host), at_ms, column, value)
 
-    def _next_scrape(self, at_ms: int) -> Iterator[Reading]:
+    def next_scrape(self, at_ms: int) -> Iterator[Reading]:
+        """The rows of the scrape that ends here; the next one was taken at `at_ms`."""
         yield from self.rows.flush(self.tally)
         self.seen.clear()
         self.at_ms = at_ms

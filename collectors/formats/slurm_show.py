@@ -42,6 +42,8 @@ _DECIDING = frozenset(
 )
 _JOB_TAIL = re.compile(r" (?:Comment|AdminComment|SystemComment|Command|WorkDir|StdErr)=")  # user text starts here
 _ONE_LINE_REASON = re.compile(r" Reason=(.{0,2000}? \[[^\[\]@ ]{1,64}@[^\[\] ]{1,32}\])(?= |$)")
+_ONE_LINE_STATE = re.compile(r" State=(\S+)")
+_LAST_SIGNATURE = re.compile(r"(.{0,4000} \[[^\[\]@ ]{1,64}@[^\[\] ]{1,32}\])(?= |$)")
 _ONE_LINE_OS = re.compile(r" OS=(.{0,400}?) RealMemory=")
 _MAX_FIELDS = 300
 _MAX_LINES = 200  # of one record
@@ -93,6 +95,30 @@ def read(chunks: Iterable[bytes], tally: Tally, name: str = "") -> Iterator[Read
         if record.count <= _MAX_LINES:
             _take(record, row, number, tally)
     yield from _readings(record, tally)
+
+
+def shown_nodes(text: str, tally: Tally) -> Iterator[Node]:
+    """Every node in an answer of `scontrol show node -o`, healthy ones too: what live clients ask, and often.
+
+    Only name, state and reason are looked at. The reason is the last of them; where its writer put a signature like
+    Slurm's own into it, the last one is Slurm's.
+    """
+    for number, row in lines([text.encode()], tally):
+        if not row.startswith("NodeName="):  # a rest of somebody's text
+            continue
+        head, _, told = row.partition(" Reason=")
+        states = _ONE_LINE_STATE.findall(head)
+        if len(states) != 1:
+            tally.unparsed += 1
+            continue
+        signature = _LAST_SIGNATURE.match(told)
+        fields = {"NodeName": head[len("NodeName=") :].partition(" ")[0], "State": states[0]}
+        fields |= {"Reason": signature[1] if signature else told} if told else {}
+        node = _node_of(_Record("NodeName", number, fields, dict.fromkeys(fields, number)))
+        if node is None:
+            tally.unparsed += 1
+        else:
+            yield node
 
 
 def _take(record: _Record, row: str, number: int, tally: Tally) -> None:
@@ -153,17 +179,25 @@ def _readings(record: _Record | None, tally: Tally) -> Iterator[Reading]:
 
 def _node(record: _Record, tally: Tally) -> Iterator[Reading]:
     fields = record.fields
+    node = _node_of(record)
+    if node is None:
+        if "Arch" in fields or "CPUTot" in fields:  # else a line of slurm.conf
+            tally.unparsed += 1
+    elif "CPUTot" in fields or "CPUAlloc" in fields or "Arch" in fields:
+        yield from node_readings(node)
+
+
+def _node_of(record: _Record) -> Node | None:
+    """The node of a record, None where its name or state cannot be one."""
+    fields = record.fields
     host, state = fields["NodeName"], fields.get("State", "")
     states = node_states(state)
     if not states or len(host.split()) != 1 or set(host) & set("[],"):
-        if "Arch" in fields or "CPUTot" in fields:  # else a line of slurm.conf
-            tally.unparsed += 1
-        return
+        return None
     reason, user, at = signed(fields.get("Reason", ""))
     text = f"NodeName={host} State={state}" + (f" Reason={fields['Reason']}" if "Reason" in fields else "")
     line = record.lines.get("Reason", record.lines["State"])
-    if "CPUTot" in fields or "CPUAlloc" in fields or "Arch" in fields:
-        yield from node_readings(Node(host, states, reason, user, stamps.iso(at), text, line))
+    return Node(host, states, reason, user, stamps.iso(at), text, line)
 
 
 def _job(record: _Record, tally: Tally) -> Iterator[Reading]:

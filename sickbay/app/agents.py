@@ -5,20 +5,21 @@ A live reader knows when it saw a line: what the line does not date, that does.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import NamedTuple
 
-from collectors.dating import HALF_YEAR_MS
 from collectors.formats import log
 from collectors.formats.reading import Reading, Tally
+from collectors.framing import Sender
 from collectors.gather import Folder
 from collectors.identity import Names
-from sickbay import messages, wire
-from sickbay.clock import resolve
+from collectors.lines import at_of
+from collectors.naming import event_of, identity_key, progress_of
+from sickbay import messages
 from sickbay.components import UNKNOWN
-from sickbay.frames import Matrix, matrix_of
+from sickbay.frames import Matrix
 from sickbay.log import Log
-from sickbay.messages import AnyMessage, Edge, Event, Identity, Placement, Progress, Step, replace
+from sickbay.messages import AnyMessage, Edge, Event, Identity, Placement, Progress, Step
 from sickbay.schema import Samples
 
 TELEMETRY, EVENTS, STEPS = "sickbay.telemetry.v1", "sickbay.events.v1", "sickbay.steps.v1"
@@ -55,65 +56,12 @@ class Tail:
 
     def _message(self, reading: Reading, told: Told, seen_ms: int, first: int) -> Iterator[AnyMessage]:
         record, host = reading.record, reading.host or told.host
-        year = datetime.fromtimestamp(seen_ms / 1000, UTC).year
-        at = resolve(reading.stamp, UTC, year)
-        if at is not None and at > seen_ms + HALF_YEAR_MS:  # a line of December, read in January
-            at = resolve(reading.stamp, UTC, year - 1)
-        at, line = seen_ms if at is None else at, first + reading.line
+        at, line = at_of(reading.stamp, seen_ms, UTC), first + reading.line
+        where = {"job": told.job, "at_ms": seen_ms if at is None else at, "path": told.path, "line": line}
         if isinstance(record, Event):
-            yield replace(
-                record,
-                component=self.names.canonical(record.component, host, record.job or told.job),
-                peer=self.names.canonical(record.peer, host, told.job) if record.peer else "",
-                host=record.host or host, at_ms=at, seen_ms=seen_ms, path=told.path, line=line,
-                job=record.job or ("" if told.job == UNKNOWN else told.job),
-            )  # fmt: skip
+            yield event_of(record, self.names, host=host, seen_ms=seen_ms, **where)  # type: ignore[arg-type]
         elif isinstance(record, Progress | Step):
-            job = told.job if record.job == UNKNOWN else record.job
-            yield replace(record, job=job, at_ms=at, path=told.path, line=line)
-        elif isinstance(record, Identity | Placement):
-            return  # the demo tells both once, from its cluster
-
-
-@dataclass(slots=True)
-class Sender:
-    """One host's telemetry, collected and sent as frames."""
-
-    host: str
-    incarnation: int
-    sequence: int = 0
-    _held: list[Samples] = field(default_factory=list)
-
-    def hold(self, samples: Iterable[Samples]) -> None:
-        """Keep the samples of one second."""
-        self._held += samples
-
-    def frames(self, sent_ms: int) -> tuple[list[Matrix], bytes] | None:
-        """Everything held as one frame, and its matrices, whose layouts readers must know; None for nothing."""
-        if not self._held:
-            return None
-        matrices = [matrix_of(samples) for samples in joined(self._held)]
-        self._held, self.sequence = [], self.sequence + 1
-        frame = wire.encode(
-            self.host, matrices, sequence=self.sequence, incarnation=self.incarnation, sent_ms=sent_ms
-        )  # fmt: skip
-        return matrices, frame
-
-
-def joined(samples: Sequence[Samples]) -> Iterator[Samples]:
-    """Batches of a table with the same columns as one batch."""
-    import numpy as np
-
-    groups: dict[tuple[str, tuple[str, ...]], list[Samples]] = {}
-    for batch in samples:
-        groups.setdefault((batch.table, tuple(batch.values)), []).append(batch)
-    for (table, columns), same in groups.items():
-        yield Samples(
-            table,
-            [name for batch in same for name in batch.component],
-            np.concatenate([batch.at_ms for batch in same]),
-            {column: np.concatenate([batch.values[column] for batch in same]) for column in columns},
-        )
+            yield progress_of(record, **where)  # type: ignore[arg-type]
 
 
 class Agents:
@@ -135,7 +83,7 @@ class Agents:
             key = f"{edge.child} {edge.relation} {edge.parent}".encode()
             self._appender.append(TOPOLOGY, key, messages.encode(edge))
         for one in identities:
-            self._appender.append(TOPOLOGY, f"{one.host} {one.kind} {one.index}".encode(), messages.encode(one))
+            self._appender.append(TOPOLOGY, identity_key(one).encode(), messages.encode(one))
 
     def tell_placements(self, placements: Iterable[Placement]) -> None:
         """Attempts that began or ended."""

@@ -1,184 +1,294 @@
-"""The diagnosis stage of a live run: what it remembers, and how it reads and writes the log."""
+"""The diagnosis stage: reads events, steps, features and facts, writes evidence and incidents. One active process.
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+Its memory is what the log tells of the last half hour: a commit keeps the offset at which that begins; a fresh process
+reads from there, and the incidents so far from their topic. It judges only what it has read up to the present, and then
+says so with a heartbeat. All times are the log's: the append times of what was read.
+"""
+
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-import polars as pl
-
-from collectors.codes import in_context
-from diagnosis.case import Case
-from diagnosis.engine import advance
-from remediation.plan import planned
-from sickbay import messages
-from sickbay.log import Log, Output, Position, Record, Task
-from sickbay.messages import Edge, Event, Identity, Incident, Placement, Progress, Severity, Step
-from sickbay.placement import Placements
-from sickbay.topology import Topology
+from sickbay import selfmetrics
+from sickbay.admission import Admission
+from sickbay.app.horizon import FEATURES, HORIZON_MS, Horizon
+from sickbay.app.judge import Judge
+from sickbay.log import Fenced, Log, LogError, OffsetOutOfRange, Output, Position, Record, Task, tasks_of
+from sickbay.messages import Incident
+from sickbay.selfmetrics import SelfMetrics
+from sickbay.sequences import Sequences
+from streams.dead_letters import DeadLetters, reason_of
+from streams.feature_record import CLOCK_KEY
 from streams.feature_record import decode as decode_features
-from streams.runner import Mark, read_mark, write_mark
+from streams.processor import LATENESS_MS
+from streams.runner import FATAL, Mark, read_mark, write_mark
 from streams.windows import WIDTH_MS
 
-FEATURES, EVENTS, STEPS = "sickbay.features.v1", "sickbay.events.v1", "sickbay.steps.v1"
-PLACEMENT, TOPOLOGY, INCIDENTS = "sickbay.placement.v1", "sickbay.topology.v1", "sickbay.incidents.v1"
-WATCHED = (FEATURES, EVENTS, STEPS)
+__all__ = ["EVENTS", "FEATURES", "HORIZON_MS", "STEPS", "Diagnoser", "Horizon"]
+
+EVENTS, STEPS = "sickbay.events.v1", "sickbay.steps.v1"
+PLACEMENT, TOPOLOGY = "sickbay.placement.v1", "sickbay.topology.v1"
+WATCHED = (FEATURES, EVENTS, STEPS)  # driving: their partitions are ticked
 KEPT = (TOPOLOGY, PLACEMENT)  # compacted: read whole at every start
-HORIZON_MS = 30 * 60_000  # a job's own time-out and its aftermath fit in
-SEVERE = frozenset({Severity.ERROR, Severity.FATAL})  # such an event is looked at without waiting for its window
+GROUP, MEMBER = "diagnosis", "diagnosis-1"  # one name: who comes later replaces who was there
+
+TOGETHER_MS = 3_000  # partitions whose clocks are closer than this are read equally far: some ticks
+PRESENT_MS = 5_000  # what was appended so recently is the present, clocks of machines a little apart
+QUIET_S = 1.0  # nothing more came for so long: all there is was read, whatever the clocks say
+CATCH_UP_MS = 10 * 60_000  # of a backlog that are judged at once: a third of what is remembered
+BEHIND_MS = 30_000  # windows further behind the events are left out: what they lack is not silence of hosts
+BUCKET_MS = 10_000  # how finely the beginning of the horizon is known
+POLLS, LIMIT = 5, 2000  # of one step, so that it stays short
 
 
 @dataclass(slots=True)
-class Horizon:
-    """What diagnosis remembers: everything of the last half hour that the log told."""
+class _Read:
+    """How far one task is. `clock_ms`: append time of the newest record; `told_ms`: telemetry's clock, of features."""
 
-    events: list[Event] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
-    progress: list[Progress] = field(default_factory=list)
-    fresh_edges: list[Edge] = field(default_factory=list)
-    identities: list[Identity] = field(default_factory=list)
-    placements: Placements = field(default_factory=Placements)
-    topology: Topology = field(default_factory=Topology)
-    windows: dict[str, list[tuple[int, pl.DataFrame]]] = field(default_factory=dict)
-
-    def take(self, record: Record) -> bool:
-        """One record. True if it is worth a look at once."""
-        if not record.value:
-            return False
-        if record.topic == FEATURES:
-            table, end_ms, frame = decode_features(record.value)
-            self.windows.setdefault(table, []).append((end_ms, frame))
-            return True
-        return self._message(messages.decode(record.value))
-
-    def _message(self, message: messages.AnyMessage) -> bool:
-        match message:
-            case Event():
-                self.events.append(message)
-                return message.severity in SEVERE
-            case Step():
-                self.steps.append(message)
-            case Progress():
-                self.progress.append(message)
-                return True
-            case Placement():
-                self.placements = self.placements.add([message])
-            case Edge():
-                self.fresh_edges.append(message)
-            case Identity():
-                self.identities.append(message)
-            case _:
-                pass
-        return False
-
-    def case(self, now_ms: int) -> Case:
-        """The case of this moment."""
-        self._forget(now_ms - HORIZON_MS)
-        if self.fresh_edges:
-            self.topology, self.fresh_edges = self.topology.add(self.fresh_edges), []
-        return Case(
-            now_ms=now_ms,
-            events=tuple(in_context(sorted(self.events, key=lambda e: (e.at_ms or 0, e.path, e.line)))),
-            progress=tuple(self.progress),
-            steps=tuple(self.steps),
-            identities=tuple(self.identities),
-            features={table: _joined(frames) for table, frames in self.windows.items()},
-            window_ms=WIDTH_MS,
-            topology=self.topology,
-            placements=self.placements,
-        )
-
-    def _forget(self, before_ms: int) -> None:
-        self.events = [event for event in self.events if (event.at_ms or 0) >= before_ms]
-        self.steps = [step for step in self.steps if (step.at_ms or 0) >= before_ms]
-        self.progress = [one for one in self.progress if (one.at_ms or 0) >= before_ms]
-        for table, closed in self.windows.items():
-            self.windows[table] = [(end, frame) for end, frame in closed if end >= before_ms]
-
-
-def _joined(frames: Sequence[tuple[int, pl.DataFrame]]) -> pl.DataFrame:
-    return pl.concat([frame for _, frame in frames], how="diagonal_relaxed").sort("component", "end_ms")
+    committed: int
+    begins: list[tuple[int, int]] = field(default_factory=list)  # (append_ms, offset) of each bucket of the horizon
+    end: int | None = None  # the next offset, where something was read since the last commit
+    clock_ms: int = 0
+    told_ms: int = 0
+    letters: DeadLetters = field(default_factory=DeadLetters)
 
 
 class Diagnoser:
-    """The diagnosis stage: reads features, events and steps, writes incidents. One active process a cluster.
+    """One member that holds all partitions. `step` does a little, `drain` all there is."""
 
-    Its memory is what the log tells of the last half hour: a commit keeps the offset at which that begins, and a fresh
-    process reads from there, and the incidents so far from their topic.
-    """
+    def __init__(
+        self,
+        log: Log,
+        lang: str = "en",
+        *,
+        admission: Admission | None = None,
+        metrics: SelfMetrics | None = None,
+        say: Callable[[str], None] = lambda text: None,
+        window_ms: int = WIDTH_MS,
+        lateness_ms: int = LATENESS_MS,
+    ) -> None:
+        self._log, self._reader = log.join(GROUP, [*WATCHED, *KEPT], MEMBER), log.reader()
+        self._all = frozenset(tasks_of(log.topics, [*WATCHED, *KEPT]))
+        self._driving = frozenset(tasks_of(log.topics, WATCHED))
+        self._admission, self._metrics, self._say = admission or Admission(), metrics or SelfMetrics(), say
+        self._window_ms, self._lateness_ms = window_ms, lateness_ms
+        self._judge = Judge(self._reader, lang, self._metrics, say)
+        self.damaged = 0
+        self.troubled = False  # the newest step failed: wait a little
+        self.took = False  # the newest step found something
+        self._forget()
 
-    def __init__(self, log: Log, lang: str = "en") -> None:
-        self._log, self._reader = log.join("diagnosis", [*WATCHED, *KEPT], "diagnosis-1"), log.reader()
-        self._lang, self.horizon = lang, Horizon()
-        self.incidents: tuple[Incident, ...] = tuple(self._recalled())
-        self._judged = self.incidents
-        self._begins: dict[Task, deque[tuple[int, int]]] = {}  # (append_ms, offset) of records not yet forgotten
-        self.looks = self.damaged = 0
+    @property
+    def incidents(self) -> tuple[Incident, ...]:
+        """All that are known, open or not."""
+        return self._judge.incidents
 
-    def step(self, now_ms: int) -> list[Incident]:
-        """Reads what is new; if something is worth a look, judges. Returns the incidents that are new or changed."""
-        ends, urgent = self._read()
-        changed = self._judge(now_ms) if urgent else []
-        outputs = [Output(INCIDENTS, one.id.encode(), messages.encode(one)) for one in changed]
-        if ends:
-            before_ms = now_ms - HORIZON_MS
-            marks = {task: write_mark(Mark(low=self._low(task, end, before_ms))) for task, end in ends.items()}
-            self._log.commit(outputs, {task: Position(end, marks[task]) for task, end in ends.items()})
-        return changed
+    @property
+    def looks(self) -> int:
+        """How often it judged."""
+        return self._judge.looks
 
-    def _recalled(self) -> Iterator[Incident]:
-        found: dict[bytes, Incident] = {}
-        task = Task(INCIDENTS, 0)
-        offset = self._reader.bounds(task).begin
-        while records := self._reader.read(task, offset):
-            for record in records:
-                offset = record.offset + 1
-                if record.value and isinstance(told := messages.decode(record.value), Incident):
-                    found[record.key] = told
-        yield from found.values()
+    @property
+    def waiting(self) -> str:
+        """What it waits for before it can judge, empty where it has read all there is."""
+        if not self._all <= set(self._read):
+            return "not all partitions are held"
+        return "" if self._current else "reads a backlog"
 
-    def _read(self) -> tuple[dict[Task, int], bool]:
-        ends: dict[Task, int] = {}
-        urgent, idle = False, 0
-        while idle < 2:
-            batch = self._log.poll(2000)
-            self._begin(batch.assigned)
-            idle = 0 if batch.records or batch.assigned else idle + 1
-            for record in batch.records:
-                urgent |= self._taken(record)
-                ends[record.task] = record.offset + 1
-        return ends, urgent
+    def step(self, now_ms: int, timeout_s: float = 0.0) -> list[Incident]:
+        """Reads some of what is new; judges if it is worth it. Returns the incidents that are new or changed."""
+        return self._turn(now_ms, POLLS, 1, timeout_s)
+
+    def drain(self, now_ms: int) -> list[Incident]:
+        """`step` over everything there is, judged once."""
+        return self._turn(now_ms, 1_000_000, 2, 0.0)
+
+    def close(self) -> None:
+        """Leave the group."""
+        self._log.close()
+
+    def _turn(self, now_ms: int, polls: int, idle: int, timeout_s: float) -> list[Incident]:
+        self.troubled = False
+        try:
+            self._take_in(polls, idle, timeout_s)
+            return self._conclude(now_ms)
+        except FATAL:
+            raise
+        except LogError as error:
+            self._failed(error)
+        return []
+
+    def _failed(self, error: LogError) -> None:
+        """Nobody knows what of the last commit was kept: the log does."""
+        self.troubled = True
+        self._metrics.count(selfmetrics.LOG_ERRORS, kind=type(error).__name__)
+        self._say(f"diagnosis: {error}")
+        self._forget()
+
+    def _forget(self) -> None:
+        """All memory is made anew from the log."""
+        self.horizon, self._sequences = Horizon(window_ms=self._window_ms), Sequences()
+        self._read: dict[Task, _Read] = {}
+        self._letters: list[Output] = []
+        self._urgent, self._current, self._looked_ms, self._frontier_ms = True, False, 0, 0
+        self._quiet_since: float | None = None
+        self._recalled = False
+
+    def _remember(self) -> None:
+        """Memory for what is held and not known yet."""
+        if not self._recalled:
+            self._judge.recall()
+            self._recalled = True
+        self._begin(self._log.assignment() - set(self._read))
+
+    def _take_in(self, polls: int, idle: int, timeout_s: float) -> None:
+        self._remember()
+        empty, self.took = 0, False
+        for turn in range(polls):
+            found = self._poll(0.0 if turn else timeout_s)
+            self.took |= found
+            empty = 0 if found else empty + 1
+            if empty >= idle:
+                break
+        if self.took:
+            self._quiet_since = None
+        if empty and self._quiet_since is None:
+            self._quiet_since = time.monotonic()
+
+    def _poll(self, timeout_s: float) -> bool:
+        try:
+            batch = self._log.poll(LIMIT, timeout_s)
+        except OffsetOutOfRange as error:  # retention was faster: go on with what is left
+            self._blind(error)
+            self._log.seek(error.task, error.bounds.begin)
+            return True
+        if batch.revoked:  # a part of the memory cannot be taken out
+            self._forget()
+            self._remember()
+            return True
+        self._begin(batch.assigned)
+        for record in batch.records:
+            self._one(record)
+        return bool(batch.records or batch.assigned)
+
+    def _blind(self, error: OffsetOutOfRange) -> None:
+        lost = max(0, error.bounds.begin - error.offset)
+        self._metrics.count(selfmetrics.LOG_BLIND, lost, topic=error.task.topic)
+        self._say(f"diagnosis: blind: {lost} records were removed before they were read: {error}")
 
     def _begin(self, tasks: Iterable[Task]) -> None:
-        for task in tasks:
+        for task in sorted(tasks):
+            position = self._log.committed(task)
+            mark = read_mark(position)
+            self._read[task] = state = _Read(committed=position.offset if position else 0, clock_ms=0)
+            if task.topic in KEPT:
+                self._log.seek(task, self._whole(task))
+                continue
             begin = self._reader.bounds(task).begin
-            mark = read_mark(self._log.committed(task))
-            self._log.seek(task, begin if task.topic in KEPT else max(begin, mark.low))
+            if position is not None:
+                self._looked_ms = min(self._looked_ms or mark.clock_ms, mark.clock_ms)
+                begin = max(begin, min(mark.low, state.committed))
+            try:
+                self._log.seek(task, begin)
+            except Fenced:  # lost meanwhile: the next poll tells
+                del self._read[task]
 
-    def _taken(self, record: Record) -> bool:
-        self._begins.setdefault(record.task, deque()).append((record.append_ms, record.offset))
+    def _whole(self, task: Task) -> int:
+        """Reads a compacted topic to its end. Returns that."""
+        at = self._reader.bounds(task).begin
+        while records := self._reader.read(task, at, LIMIT):
+            for record in records:
+                self._one(record)
+            at = records[-1].offset + 1
+        return at
+
+    def _one(self, record: Record) -> None:
+        state = self._read[record.task]
+        state.end, state.clock_ms = record.offset + 1, max(state.clock_ms, record.append_ms)
+        if not state.begins or record.append_ms >= state.begins[-1][0] + BUCKET_MS:
+            state.begins.append((record.append_ms, record.offset))
+        if record.is_tick:
+            return
         try:
-            return self.horizon.take(record)
-        except ValueError:
+            self._urgent |= self._taken(record, state)
+        except Exception as error:
             self.damaged += 1
-            return False
+            self._letter(record, state, error)
 
-    def _low(self, task: Task, end: int, before_ms: int) -> int:
-        begins = self._begins.get(task, deque())
-        while begins and begins[0][0] < before_ms:
-            begins.popleft()
-        return begins[0][1] if begins else end
+    def _letter(self, record: Record, state: _Read, error: Exception) -> None:
+        if record.offset < state.committed:
+            return
+        self._metrics.count(selfmetrics.DEAD_LETTERS, topic=record.topic, reason=type(error).__name__)
+        letter = state.letters.letter(record, reason_of(error))
+        self._letters += [letter] if letter else []
 
-    def _judge(self, now_ms: int) -> list[Incident]:
-        self.looks += 1
-        before = {incident.id: incident for incident in self.incidents}
-        case = self.horizon.case(now_ms)
-        self._judged = advance(self._judged, case, self._lang)
-        self.incidents = planned(self._judged, case, self._lang)
-        return [one for one in self.incidents if _word(before.get(one.id)) != _word(one)]
+    def _taken(self, record: Record, state: _Read) -> bool:
+        if record.topic == FEATURES:
+            if record.key == CLOCK_KEY and record.value:
+                state.told_ms = max(state.told_ms, decode_features(record.value)[1])
+                return False
+            return self.horizon.take(record)
+        if not record.value:
+            return self.horizon.take(record)
+        told = self._admission.message(record)
+        if told.seal is not None:
+            place = self._sequences.place(record.topic, told.seal.host, told.seal.incarnation, told.seal.sequence)
+            self._metrics.count(selfmetrics.LOG_MISSED, place.missed, topic=record.topic)
+            if not place.fresh:
+                self._metrics.count(selfmetrics.LOG_DUPLICATE, topic=record.topic)
+                return False
+        return self.horizon.take(record, told.message)
 
+    def _conclude(self, now_ms: int) -> list[Incident]:
+        outputs, self._letters = self._letters, []
+        changed = self._judged(now_ms, outputs) if self._all <= set(self._read) else []
+        ends = {task: state.end for task, state in self._read.items() if state.end is not None}
+        if ends:
+            began = time.monotonic()
+            self._log.commit(outputs, {task: self._position(task, end) for task, end in ends.items()})
+            self._metrics.observe(selfmetrics.LOG_COMMIT, time.monotonic() - began, group=GROUP)
+            self._kept(ends)
+        return changed
 
-def _word(incident: Incident | None) -> tuple[object, ...]:
-    """What people would want to be told of again."""
-    if incident is None:
-        return ()
-    return incident.verdict, incident.component, incident.fault, incident.action, incident.state
+    def _kept(self, ends: dict[Task, int]) -> None:
+        for task, end in ends.items():
+            state = self._read[task]
+            state.committed, state.end = max(state.committed, end), None
+
+    def _position(self, task: Task, end: int) -> Position:
+        """Never before what was committed; the mark tells where the horizon begins."""
+        state = self._read[task]
+        before_ms = state.clock_ms - HORIZON_MS - BUCKET_MS
+        while len(state.begins) > 1 and state.begins[1][0] < before_ms:
+            state.begins.pop(0)
+        low = state.begins[0][1] if state.begins else end
+        return Position(max(end, state.committed), write_mark(Mark(low=low, clock_ms=state.clock_ms)))
+
+    def _judged(self, now_ms: int, outputs: list[Output]) -> list[Incident]:
+        clocks = [self._read[task].clock_ms for task in self._driving]
+        oldest, newest = min(clocks), max(clocks) or now_ms
+        self._current = self._is_current(oldest, newest, now_ms)
+        if not self._current:
+            if not self._looked_ms:
+                self._looked_ms = oldest
+            if not oldest or oldest - self._looked_ms < CATCH_UP_MS:
+                return []
+        telemetry_ms = min(self._read[task].told_ms for task in self._driving if task.topic == FEATURES)
+        behind = newest - telemetry_ms > BEHIND_MS
+        frontier_ms = 0 if behind else (telemetry_ms - self._lateness_ms) // self._window_ms * self._window_ms
+        changed: list[Incident] = []
+        if self._urgent or frontier_ms > self._frontier_ms or not self._current:
+            case = self.horizon.case(
+                newest if self._current else oldest, before_ms=(oldest or newest) - HORIZON_MS, frontier_ms=frontier_ms
+            )
+            changed = self._judge.look(case, outputs)
+            self._urgent, self._looked_ms, self._frontier_ms = False, oldest or newest, frontier_ms
+        if self._current and oldest and telemetry_ms:
+            self._judge.beat(min(oldest, telemetry_ms), outputs, soon=bool(changed))
+        return changed
+
+    def _is_current(self, oldest: int, newest: int, now_ms: int) -> bool:
+        """Whether all there is was read: every clock is the present, or nothing more comes."""
+        if oldest >= newest - TOGETHER_MS and newest >= now_ms - PRESENT_MS:
+            return True
+        return self._quiet_since is not None and time.monotonic() - self._quiet_since >= QUIET_S

@@ -3,56 +3,104 @@
 Every stage speaks to the next one through the log only, and commits its position with its outputs.
 """
 
-from sickbay import frames, wire
+from sickbay import frames, selfmetrics
+from sickbay.admission import Admission
 from sickbay.app.diagnoser import Diagnoser
 from sickbay.layouts import Schemas, UnknownLayout, decoded
-from sickbay.log import Log, Task, tick
+from sickbay.log import Log, Record, Task, driving, tick
 from sickbay.messages import Incident
-from sickbay.schema import Samples
+from sickbay.schema import TABLES
+from sickbay.selfmetrics import SelfMetrics
+from sickbay.settings import Windows
+from streams import runner, window_state
+from streams.processor import LATENESS_MS
 from streams.runner import Mark, Runner
-from streams.window_task import WindowTask
+from streams.window_task import Told, WindowTask
+from streams.windows import WIDTH_MS
 
 TELEMETRY, SCHEMAS = "sickbay.telemetry.v1", "sickbay.schemas.v1"
+WINDOWS_GROUP = "streams.windows"
 
 
 class FrameReader:
     """Decodes frames; reads the schemas topic when it meets a layout that it does not know."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Log, admission: Admission | None = None, metrics: SelfMetrics | None = None) -> None:
         self._reader, self._schemas, self._next = log.reader(), Schemas(), 0
+        self._admission, self._metrics = admission or Admission(), metrics or SelfMetrics()
 
-    def __call__(self, payload: bytes) -> list[Samples]:
-        """The samples in a frame. Raises ValueError for a damaged one."""
+    def __call__(self, record: Record) -> Told:
+        """What the frame in a record tells. Raises ValueError for a damaged one, or one that is not let in."""
         try:
-            frame = wire.decode(payload, self._schemas)
+            frame = self._admission.frame(record, self._schemas)
         except UnknownLayout:
             self._learn()
-            frame = wire.decode(payload, self._schemas)
-        return [frames.samples_of(matrix) for matrix in frame.tables]
+            frame = self._admission.frame(record, self._schemas)
+        self._metrics.count(selfmetrics.WIRE_DECODED)
+        known = []
+        for matrix in frame.tables:
+            if matrix.layout.table in TABLES:
+                known.append(frames.samples_of(matrix))
+            else:  # of a newer version
+                self._metrics.count(selfmetrics.WIRE_DROPPED, len(matrix.at_ms), table=matrix.layout.table)
+        return Told(known, frame.host, frame.incarnation, frame.sequence)
 
     def _learn(self) -> None:
-        while records := self._reader.read(Task(SCHEMAS, 0), self._next):
+        task = Task(SCHEMAS, 0)
+        self._next = max(self._next, self._reader.bounds(task).begin)
+        while records := self._reader.read(task, self._next):
             for record in records:
                 self._next = record.offset + 1
-                if record.value:
-                    self._schemas.learn(decoded(record.value))
+                self._learn_one(record)
+
+    def _learn_one(self, record: Record) -> None:
+        try:
+            if record.value:
+                self._schemas.learn(decoded(record.value))
+        except ValueError:  # frames of that layout go to the dead letters
+            self._metrics.count(selfmetrics.LOG_ERRORS, kind="BadLayout")
+
+
+def window_maker(
+    log: Log,
+    admission: Admission | None = None,
+    metrics: SelfMetrics | None = None,
+    *,
+    width_ms: int = WIDTH_MS,
+    lateness_ms: int = LATENESS_MS,
+) -> runner.Make:
+    """What makes the fold of one telemetry task from what is committed of it."""
+    read_frame, reader = FrameReader(log, admission, metrics), log.reader()
+
+    def made(task: Task, mark: Mark) -> WindowTask:
+        kept = window_state.read(reader, task, mark.state) if mark.frontier_ms else {}
+        return WindowTask(task, mark, read_frame, kept=kept, width_ms=width_ms, lateness_ms=lateness_ms)
+
+    return made
+
+
+def widths(settings: Windows) -> dict[str, int]:
+    """The arguments of `window_maker` that the settings name."""
+    return {"width_ms": settings.width_s * 1000, "lateness_ms": settings.lateness_s * 1000}
 
 
 class Pipeline:
     """All stages over one log. `clock` gives the log's append time; `second` must be called every second."""
 
-    def __init__(self, log: Log, lang: str = "en") -> None:
-        read_frame = FrameReader(log)
-
-        def windows(task: Task, mark: Mark) -> WindowTask:
-            return WindowTask(task, mark, read_frame)
-
+    def __init__(
+        self, log: Log, lang: str = "en", *, width_ms: int = WIDTH_MS, lateness_ms: int = LATENESS_MS
+    ) -> None:
         self._ticker, self._topics = log.appender(), log.topics
-        self.windows = Runner(log.join("streams.windows", [TELEMETRY], "windows-1"), windows)
-        self.diagnoser = Diagnoser(log, lang)
+        make = window_maker(log, width_ms=width_ms, lateness_ms=lateness_ms)
+        self.windows = Runner(log.join(WINDOWS_GROUP, [TELEMETRY], "windows-1"), make, group=WINDOWS_GROUP)
+        self.diagnoser = Diagnoser(log, lang, window_ms=width_ms, lateness_ms=lateness_ms)
 
     def second(self, now_ms: int) -> list[Incident]:
         """Gives silence a clock, and lets every stage do what there is to do. Returns new or changed incidents."""
-        tick(self._ticker, self._topics, [TELEMETRY])
+        tick(self._ticker, self._topics, driving(self._topics))
+        return self.work(now_ms)
+
+    def work(self, now_ms: int) -> list[Incident]:
+        """`second` without its ticks, where somebody else writes them."""
         self.windows.drain()
-        return self.diagnoser.step(now_ms)
+        return self.diagnoser.drain(now_ms)

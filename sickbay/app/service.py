@@ -1,7 +1,8 @@
 """Running stages: each in a thread of its own, ended in good order, with metrics and readiness to be asked for.
 
 A stage is the shell around a pure core. It opens what it needs in `open`, in the thread that will use it; an error that
-it does not handle ends the whole process with a message, as a stage that is silently gone looks healthy.
+it does not handle ends the whole process with a message, as a stage that is silently gone looks healthy. So does a
+stage that hangs: another process can take its work over only when this one is gone.
 """
 
 import signal
@@ -11,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from sickbay.app.exposition import Exposition
 from sickbay.log import Log, wall_ms
 from sickbay.selfmetrics import SelfMetrics
 from sickbay.settings import Config
@@ -28,7 +30,7 @@ class Context:
 
 
 class Stage(Protocol):
-    """One stage at work."""
+    """One stage at work. An attribute `waiting` that is not empty says what keeps it from being ready."""
 
     def step(self, now_ms: int) -> bool:
         """Do what there is to do; False: nothing was there, wait a little. Must return within a few seconds."""
@@ -43,6 +45,9 @@ Make = Callable[[Context], Stage]
 
 IDLE_S = 0.05  # between two looks that found nothing
 DRAIN_S = 20.0  # for a stage to end in good order
+STEP_S = 10.0  # for one step: what takes longer hangs, and the process ends
+READY_S = 10.0  # since the newest step of a stage that counts as at work
+ASLEEP_S = 2.0  # between two looks of the watchdog, which are 0.2 s apart: the whole process stood still meanwhile
 
 
 @dataclass(slots=True)
@@ -51,9 +56,14 @@ class Service:
 
     context: Context
     stages: dict[str, Make]
+    step_s: float = STEP_S
     failed: str = ""
     beats: dict[str, float] = field(default_factory=dict)  # stage: monotonic time of its newest step
+    listening: str = ""  # host:port of the metrics, where they are served
     _stop: threading.Event = field(default_factory=threading.Event)
+    _made: dict[str, Stage] = field(default_factory=dict)
+    left_behind: bool = False  # a stage did not end: only the end of the process ends it
+    _hangs: bool = False
 
     def run(self, signals: Sequence[int] = (signal.SIGTERM, signal.SIGINT)) -> int:
         """Runs until a signal or `stop`. Only the main thread may take signals."""
@@ -63,17 +73,64 @@ class Service:
             threading.Thread(target=self._run, args=(name, make), name=name, daemon=True)
             for name, make in self.stages.items()
         ]
-        for thread in threads:
-            thread.start()
+        exposition = self._exposed()
+        try:
+            for thread in threads:
+                thread.start()
+            self._watch()
+            return self._ended(threads)
+        finally:
+            if exposition is not None:
+                exposition.close()
+
+    def _exposed(self) -> Exposition | None:
+        """The metrics over HTTP, where the settings say so. Raises ConfigError."""
+        listen = self.context.config.metrics.listen
+        if not listen:
+            return None
+        exposition = Exposition(listen, self.context.metrics, self.troubles)
+        self.listening = exposition.address
+        return exposition
+
+    def _watch(self) -> None:
+        """Until the stop: looks whether every stage goes on."""
+        looked = time.monotonic()
         while not self._stop.wait(0.2):  # with a time limit, so that signals are seen
-            pass
-        deadline = time.monotonic() + DRAIN_S
+            now = time.monotonic()
+            if now - looked > ASLEEP_S:  # stopped and woken: give everyone as long to go on
+                self.beats.update(dict.fromkeys(self.beats, now))
+            looked = now
+            for name, beat in list(self.beats.items()):
+                if now - beat > self.step_s:
+                    self._hangs = True
+                    self.failed = f"{name}: one step takes over {self.step_s:.0f} s: this process ends"
+                    self.context.say(self.failed)
+                    self.stop()
+
+    def _ended(self, threads: Sequence[threading.Thread]) -> int:
+        """Waits for the stages to finish in good order. Returns the exit status."""
+        drain_s = 1.0 if self._hangs else DRAIN_S
+        deadline = time.monotonic() + drain_s
         for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))
         late = [thread.name for thread in threads if thread.is_alive()]
+        self.left_behind = bool(late)
         if late:
-            self.context.say(f"{', '.join(late)}: did not end within {DRAIN_S:.0f} s; left behind")
+            self.context.say(f"{', '.join(late)}: did not end within {drain_s:.0f} s; left behind")
         return 4 if self.failed or late else 0
+
+    def troubles(self) -> dict[str, str]:
+        """What is not ready, and why; empty where all is."""
+        now, found = time.monotonic(), dict[str, str]()
+        for name in self.stages:
+            beat, stage = self.beats.get(name), self._made.get(name)
+            if beat is None or stage is None:
+                found[name] = "starting"
+            elif now - beat > READY_S:
+                found[name] = f"no step for {now - beat:.0f} s"
+            elif waiting := str(getattr(stage, "waiting", "")):
+                found[name] = waiting
+        return found
 
     def stop(self) -> None:
         """Ask every stage to end."""
@@ -81,13 +138,14 @@ class Service:
 
     def _run(self, name: str, make: Make) -> None:
         try:
-            stage = make(self.context)
+            stage = self._made[name] = make(self.context)
             try:
                 while not self._stop.is_set():
                     self.beats[name] = time.monotonic()
                     if not stage.step(self.context.clock()):
                         self._stop.wait(IDLE_S)
             finally:
+                self.beats.pop(name, None)
                 stage.close()
         except Exception as error:
             self.failed = f"{name}: {type(error).__name__}: {error}"

@@ -4,6 +4,7 @@ All text of sources is hostile: control and direction characters are shown as su
 """
 
 import sys
+from collections.abc import Mapping
 
 from rich.console import Console
 from rich.text import Text
@@ -28,7 +29,7 @@ def print_answer(answer: Answer, lang: str = "en", console: Console | None = Non
     out = console or _Out(file=sys.stdout, highlight=False, soft_wrap=True, emoji=False)
     words = labels(lang)
     for incident in answer.incidents:
-        _incident(out, incident, words)
+        print_incident(out, incident, words)
     if not answer.incidents:
         out.print(_nothing(answer, words))
         for event in worst(answer.events):
@@ -53,7 +54,8 @@ def worst(events: tuple[EventRow, ...], count: int = 5) -> list[EventRow]:
     return sorted(events, key=lambda event: order.index(event.severity))[:count]
 
 
-def _incident(out: Console, incident: IncidentRow, words: dict[str, str]) -> None:
+def print_incident(out: Console, incident: IncidentRow, words: Mapping[str, str]) -> None:
+    """One incident: what, how sure, what to do, since when, why, and what speaks against it."""
     sure = f"{words['sure']} {incident.probability:.0%}"
     head = f"{incident.verdict.upper()}  {plain(incident.component)}  {incident.fault}  {sure}"
     out.print(Text(head, style=_COLOURS[incident.severity]))

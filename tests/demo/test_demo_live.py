@@ -74,7 +74,7 @@ def test_frames_of_a_layout_not_seen_before_are_read() -> None:
         columns = ("power_watts",) if at_s < 5 else ("power_watts", "clock_megahertz")
         agents.tell_samples({"h1": [_samples(at_s, columns)]}, START + 1000 * at_s)
     read = FrameReader(log)
-    frames = [read(record.value or b"") for record in _records(log, "sickbay.telemetry.v1")]
+    frames = [read(record).samples for record in _records(log, "sickbay.telemetry.v1")]
     rows = [samples for frame in frames for samples in frame]
     assert {tuple(sorted(samples.values)) for samples in rows} == {("power_watts",), ("clock_megahertz", "power_watts")}
     assert sorted(at for samples in rows for at in samples.at_ms.tolist()) == [START + 1000 * s for s in range(6)]

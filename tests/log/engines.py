@@ -1,13 +1,22 @@
 """The engines that the contract tests run on, with a clock that the test moves."""
 
+import itertools
+import os
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, cast
 
-from sickbay.log import Log, Position, Record, Task, TaskLog
+from confluent_kafka import TopicPartition
+
+from sickbay.log import Appender, Batch, Log, Position, Record, Task, TaskLog
+from sickbay.log.kafka import KafkaLog
+from sickbay.log.kafka_clients import confluent
 from sickbay.log.memory import MemoryLog
 from sickbay.log.sqlite import SqliteLog
+from sickbay.settings import LogSettings
 from sickbay.topics import Topic
 
 TOPICS = {
@@ -30,20 +39,25 @@ class Embedded(Log, Protocol):
 
 @dataclass
 class Engine:
-    """An open engine. `shares`: whether a group may have several members."""
+    """An open engine. `shares`: whether a group may have several members; `winds`: whether the test moves its clock."""
 
-    log: Embedded
+    log: Log
     shares: bool
     clock: list[int] = field(default_factory=lambda: [START_MS])
+    winds: bool = True
 
     def after(self, ms: int) -> None:
         self.clock[0] += ms
 
+    @cached_property
+    def appender(self) -> Appender:
+        """One for all appends of a test."""
+        return self.log.appender()
+
     def put(self, topic: str, *values: bytes | None, key: bytes = b"k", partition: int | None = 0) -> None:
-        appender = self.log.appender()
         for value in values:
-            appender.append(topic, key, value, partition=partition)
-        appender.close()
+            self.appender.append(topic, key, value, partition=partition)
+        self.appender.flush()
 
     def all(self, topic: str, partition: int = 0) -> list[Record]:
         task = Task(topic, partition)
@@ -55,11 +69,20 @@ class Engine:
             at = some[-1].offset + 1
         return found
 
+    def sweep(self, limit: int) -> int:
+        return cast(Embedded, self.log).sweep(limit)
+
     def sweep_all(self) -> int:
         removed = 0
-        while some := self.log.sweep(3):
+        while some := self.sweep(3):
             removed += some
         return removed
+
+    def expire(self, task: Task) -> None:
+        """Remove what is there as age would, where the topic has one."""
+        self.after(5000)
+        self.sweep_all()
+        assert self.log.reader().bounds(task).begin == self.log.reader().bounds(task).end
 
 
 def memory(directory: Path) -> Iterator[Engine]:
@@ -77,6 +100,107 @@ def sqlite(directory: Path) -> Iterator[Engine]:
 
 
 ENGINES: dict[str, Callable[[Path], Iterator[Engine]]] = {"memory": memory, "sqlite": sqlite}
+
+
+class Patient:
+    """A Kafka member whose poll without a time limit waits until it has told its tasks and given all that is there.
+
+    The embedded engines answer at once; a broker needs some milliseconds to share out tasks and to send records.
+    """
+
+    def __init__(self, log: KafkaLog, member: Any) -> None:
+        self._log, self._member = log, member
+        self._at: dict[Task, int] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._member, name)
+
+    def poll(self, limit: int = 500, timeout_s: float = 0.0) -> Batch:
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            batch: Batch = self._member.poll(limit, timeout_s or 0.05)
+            self._follow(batch)
+            if timeout_s or batch != Batch() or (self._at and self._is_at_end()):
+                return batch
+            assert time.monotonic() < deadline, "the broker gave neither tasks nor records"
+
+    def seek(self, task: Task, offset: int) -> None:
+        self._member.seek(task, offset)
+        self._at[task] = offset
+
+    def _follow(self, batch: Batch) -> None:
+        for task in batch.revoked:
+            self._at.pop(task, None)
+        for task in batch.assigned:
+            position = self._member.committed(task)
+            self._at[task] = self._log.reader().bounds(task).begin if position is None else position.offset
+        self._at |= {record.task: record.offset + 1 for record in batch.records}
+
+    def _is_at_end(self) -> bool:
+        reader = self._log.reader()
+        return all(offset >= reader.bounds(task).end for task, offset in self._at.items())
+
+
+class PatientLog(KafkaLog):
+    """A Kafka log with patient members."""
+
+    def join(self, *arguments: Any) -> Any:
+        return Patient(self, super().join(*arguments))
+
+
+@dataclass
+class KafkaEngine(Engine):
+    """On real brokers time cannot be moved: ages and compaction are their business, and `expire` removes by request."""
+
+    def all(self, topic: str, partition: int = 0) -> list[Record]:
+        self.settled(Task(topic, partition))
+        return super().all(topic, partition)
+
+    def settled(self, task: Task) -> None:
+        """Wait until no transaction is open: a broker marks the end of one some milliseconds after its commit."""
+        log = cast(PatientLog, self.log)
+        place = TopicPartition(log.settings.prefix + task.topic, task.partition)
+        for _ in range(100):
+            end = (
+                log.declared.admin.list_offsets({place: confluent().admin.OffsetSpec.latest()})[place]
+                .result(timeout=10)
+                .offset
+            )
+            if log.reader().bounds(task).end >= end:
+                return
+            time.sleep(0.05)
+        raise AssertionError(f"a transaction stays open in {place}")
+
+    def expire(self, task: Task) -> None:
+        end = self.log.reader().bounds(task).end
+        log = cast(PatientLog, self.log)
+        name = log.settings.prefix + task.topic
+        for future in log.declared.admin.delete_records([TopicPartition(name, task.partition, end)]).values():
+            future.result(timeout=10)
+
+
+def kafka(brokers: str, **more: Any) -> Iterator[KafkaEngine]:
+    """An engine with topics of its own, removed at the end."""
+    prefix = f"test-{os.getpid()}-{next(_COUNT)}."
+    settings = LogSettings(engine="kafka", brokers=brokers, prefix=prefix, replication=1, session_s=2)
+    log = PatientLog(settings, TOPICS, poll_interval_ms=4000)
+    yield KafkaEngine(log, True, winds=False)
+    log.close()
+    log.declared.admin.delete_topics([prefix + name for name in TOPICS])
+
+
+_COUNT = itertools.count()
+PATIENCE_S = 20.0
+
+
+def told(member: TaskLog) -> Batch:
+    """The next change of tasks that the member is told, at most PATIENCE_S later."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        batch = member.poll(timeout_s=0.05)
+        if batch.assigned or batch.revoked:
+            return batch
+    raise AssertionError("no change of tasks was told")
 
 
 def drained(member: TaskLog, limit: int = 5) -> list[Record]:

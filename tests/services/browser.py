@@ -3,13 +3,13 @@
 Where the binary is missing the test is skipped, or fails with SERVICES=require.
 """
 
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import pytest
 from playwright.sync_api import Browser, sync_playwright
+
+from tests.services.process import missing
 
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -19,11 +19,7 @@ FLAGS = (
 
 def binary() -> str:
     """Path of the browser; skips or fails the test where it is missing."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
-    if found is None:
-        text = "chromium is not installed (make services)"
-        (pytest.fail if os.environ.get("SERVICES") == "require" else pytest.skip)(text)
-    return str(found)
+    return shutil.which("chromium") or shutil.which("chromium-browser") or missing("chromium")
 
 
 @contextmanager

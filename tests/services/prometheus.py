@@ -1,30 +1,23 @@
-"""A real Prometheus for tests: history from OpenMetrics text, served on a free local port.
+"""A real Prometheus for tests: history from OpenMetrics text, or live scrapes of given targets, on a free local port.
 
 Where the binaries are missing the test is skipped, or fails with SERVICES=require.
 """
 
-import os
-import shutil
-import socket
 import subprocess
-import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
+from tests.services.process import Child, answers, found, free_port, retried, started
 
 START_S = 60.0
+FOREVER = "--storage.tsdb.retention.time=100y"  # histories are of any year
 
 
 def binaries() -> tuple[str, str]:
     """Paths of `prometheus` and `promtool`; skips or fails the test where they are missing."""
-    found = shutil.which("prometheus"), shutil.which("promtool")
-    if not all(found):
-        text = "prometheus and promtool are not installed (make services)"
-        (pytest.fail if os.environ.get("SERVICES") == "require" else pytest.skip)(text)
-    return str(found[0]), str(found[1])
+    server, tool = found("prometheus", "promtool")
+    return server, tool
 
 
 @contextmanager
@@ -33,38 +26,43 @@ def running(openmetrics: str, folder: Path, *options: str) -> Iterator[str]:
 
     The server is stopped at the end and keeps its data in `folder`.
     """
-    server, tool = binaries()
+    _, tool = binaries()
     (folder / "history.txt").write_text(openmetrics)
-    (folder / "prometheus.yml").write_text("global: {}\n")
     blocks = [tool, "tsdb", "create-blocks-from", "openmetrics", "history.txt", "data"]
     subprocess.run(blocks, cwd=folder, check=True, capture_output=True, timeout=60)
-    port = _free_port()
-    flags = [f"--web.listen-address=127.0.0.1:{port}", "--storage.tsdb.path=data", "--storage.tsdb.retention.time=100y"]
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            [server, "--config.file=prometheus.yml", *flags, *options], cwd=folder, stdout=log, stderr=log
-        )
-        try:
-            _await(f"http://127.0.0.1:{port}/-/ready", process, folder / "log")
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.terminate()
-            process.wait(timeout=30)
+    with serving("global: {}\n", folder, FOREVER, *options) as address:
+        yield address
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+@contextmanager
+def serving(config: str, folder: Path, *options: str) -> Iterator[str]:
+    """The base address of a server that runs with the text of a prometheus.yml and scrapes what that names."""
+    (folder / "prometheus.yml").write_text(config)
+    address = ""
+
+    def start() -> Child:
+        nonlocal address
+        address, child = _child(folder, options)
+        return started(child, lambda: answers(f"{address}/-/ready"), START_S)
+
+    child = retried(start)
+    try:
+        yield address
+    finally:
+        child.stop()
 
 
-def _await(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + START_S
-    while time.monotonic() < deadline and process.poll() is None:
-        try:
-            with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(url, timeout=2):
-                return
-        except OSError:
-            pass
-        time.sleep(0.1)
-    pytest.fail(f"prometheus did not start: {log.read_text(errors='replace')[-2000:]}")
+def scraping(targets: dict[str, str], every_s: float = 1.0) -> str:
+    """The text of a prometheus.yml that scrapes `{job: host:port}` every `every_s` seconds."""
+    jobs = "".join(
+        f"  - job_name: {job}\n    static_configs: [{{targets: ['{target}']}}]\n" for job, target in targets.items()
+    )
+    every = f"{round(every_s * 1000)}ms"
+    return f"global: {{scrape_interval: {every}, scrape_timeout: {every}}}\nscrape_configs:\n{jobs}"
+
+
+def _child(folder: Path, options: tuple[str, ...]) -> tuple[str, Child]:
+    server, _ = binaries()
+    listen = f"127.0.0.1:{free_port()}"
+    command = [server, "--config.file=prometheus.yml", f"--web.listen-address={listen}", "--storage.tsdb.path=data"]
+    return f"http://{listen}", Child([*command, *options], folder, folder / "prometheus.log")

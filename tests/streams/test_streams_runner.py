@@ -1,6 +1,6 @@
 """The runner: whatever crashes, whenever it crashes, the same features come out, each once."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -9,13 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sickbay.log import Fenced, Output, Position, Record, Task
+from sickbay.log import Position, Record, Task
 from sickbay.log.memory import MemoryLog
 from sickbay.schema import Samples
 from sickbay.topics import TOPICS
-from streams.feature_record import decode, encode
+from streams import dead_letters, window_state
+from streams.dead_letters import DEADLETTER
+from streams.feature_record import CLOCK_KEY, decode, encode
 from streams.runner import Mark, Runner, read_mark, write_mark
-from streams.window_task import FEATURES, WindowTask
+from streams.window_task import FEATURES, Told, WindowTask
 
 TELEMETRY = "sickbay.telemetry.v1"
 SMALL = {name: replace(topic, partitions=min(3, topic.partitions)) for name, topic in TOPICS.items()}
@@ -26,13 +28,13 @@ def _payload(host: int, at_s: int) -> bytes:
     return f"{host} {at_s}".encode()
 
 
-def _samples(payload: bytes) -> list[Samples]:
-    host, at_s = map(int, payload.split())
+def _samples(record: Record) -> Told:
+    host, at_s = map(int, (record.value or b"").split())
     if host < 0:
         raise ValueError("damaged")
     at_ms = np.array([START + at_s * 1000], np.int64)
     values = {"power_watts": np.array([500.0 + host]), "energy_millijoules_total": np.array([1000.0 * at_s + host])}
-    return [Samples("accelerator", [f"accelerator:h{host}/0000:18:00"], at_ms, values)]
+    return Told([Samples("accelerator", [f"accelerator:h{host}/0000:18:00"], at_ms, values)])
 
 
 class Night:
@@ -49,9 +51,12 @@ class Night:
             self.appender.append(TELEMETRY, f"h{host}".encode(), _payload(host, at_s))
 
     def runner(self, member: str = "a") -> Runner:
-        return Runner(
-            self.log.join("windows", [TELEMETRY], member), lambda task, mark: WindowTask(task, mark, _samples)
-        )
+        reader = self.log.reader()
+
+        def made(task: Task, mark: Mark) -> WindowTask:
+            return WindowTask(task, mark, _samples, kept=window_state.read(reader, task, mark.state))
+
+        return Runner(self.log.join("windows", [TELEMETRY], member), made)
 
     def features(self) -> list[tuple[int, str, bytes]]:
         """(partition, key, value) of everything that was put out, in the order of each partition."""
@@ -60,6 +65,7 @@ class Night:
             (partition, record.key.decode(), record.value or b"")
             for partition in range(SMALL[FEATURES].partitions)
             for record in reader.read(Task(FEATURES, partition), 0, 10_000)
+            if record.key != CLOCK_KEY
         ]
 
 
@@ -125,40 +131,38 @@ def test_a_task_that_moves_to_another_member_goes_on_there() -> None:
     assert len(runners[1].held) > 0
 
 
-def test_damaged_records_are_counted_and_skipped() -> None:
+def test_damaged_records_become_dead_letters_once() -> None:
     night = Night(0)
     runner = night.runner()
+    night.second(0)
     night.appender.append(TELEMETRY, b"h0", _payload(-1, 0))
     runner.drain()
-    assert sum(getattr(task, "damaged", 0) for task in runner.held.values()) == 1
+    night.runner().drain()
+    (record,) = night.log.reader().read(Task(DEADLETTER, 0), 0)
+    letter = dead_letters.decode(record.value or b"")
+    assert (record.key, letter.reason, letter.value) == (TELEMETRY.encode(), "damaged", _payload(-1, 0))
 
 
-class _Stolen:
-    """A task log whose commit finds the task taken away."""
+@pytest.mark.parametrize("at_commit", [1, 9, 31])
+def test_a_member_that_lost_some_tasks_in_a_commit_goes_on_with_the_others(at_commit: int) -> None:
+    commits, runners = [0], list[Runner]()
 
-    def __init__(self) -> None:
-        self.polled = 0
+    def hook(moment: str) -> None:
+        commits[0] += moment == "commit:before"
+        if commits[0] == at_commit and len(runners) == 1:
+            runners.append(night.runner("b"))
+            now, night.now = night.now, night.now + 31_000  # the first member has been silent for too long
+            runners[1].step()
+            night.now = now
 
-    def poll(self, limit: int = 500, timeout_s: float = 0.0) -> object:
-        from sickbay.log import Batch
-
-        self.polled += 1
-        task = Task(TELEMETRY, 0)
-        return Batch((), (), (task,)) if self.polled == 1 else Batch((Record(TELEMETRY, 0, 0, START, b"", b""),))
-
-    def committed(self, task: Task) -> Position | None:
-        return None
-
-    def commit(self, outputs: Iterable[Output], positions: object) -> None:
-        raise Fenced("another member holds the task")
-
-
-def test_work_on_a_task_that_was_lost_is_forgotten() -> None:
-    runner = Runner(_Stolen(), lambda task, mark: WindowTask(task, mark, _samples))  # type: ignore[arg-type]
-    assert runner.step() == 0
-    assert runner.held
-    assert runner.step() == 0
-    assert not runner.held
+    night = Night(5, hook)
+    runners.append(night.runner("a"))
+    for at_s in range(45):
+        night.second(at_s)
+        for runner in list(runners):
+            runner.drain()
+    assert night.features() == _calm()
+    assert all(runner.held for runner in runners)
 
 
 def test_marks_survive_the_offset_metadata() -> None:

@@ -1,0 +1,174 @@
+"""The kernel's messages: from the device that gives each record at once, or from a file that a logger writes."""
+
+import errno
+import os
+import re
+import stat
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from collectors.growing import Growing, Lines
+from collectors.lines import Dated, Follower
+from collectors.source import Collected, Host, Seen
+
+INTERVAL_S = 0.2  # an event must leave within a second of its line
+RECORD_BYTES = 16 << 10  # the kernel's records are at most about 8 KiB, escapes included
+MAX_RECORDS = 5_000  # of one pass
+_SEQUENCE = re.compile(rb"\d{1,4},(\d{1,19}),")
+_BOOT_TIME = re.compile(r"^btime (\d{1,12})$", re.MULTILINE)
+
+
+class KernelLog:
+    """The collector `kernel_log`."""
+
+    name = "kernel_log"
+    interval_s = INTERVAL_S
+
+    def __init__(self, host: Host) -> None:
+        self._host, self._path = host, host.root / host.settings.kernel_log
+        self._place = host.places(self.name)
+        self._follower = Follower(host.zone, history=self._place is None)
+        self._source: File | Device | None = None
+
+    def collect(self, now_ms: int) -> Collected:
+        """New messages as events."""
+        try:
+            source = self._source = self._source or self._opened()
+            dated = self._follower.take(source.read(), now_ms, boot_ms=source.boot_ms(now_ms), live=source.live)
+        except OSError as error:
+            return Collected(problem=f"{self._path}: {error.strerror or error}")
+        if source.at_end:
+            self._follower.caught_up(now_ms)
+        return self._collected(source, dated, self._follower.safe(source.place, now_ms))
+
+    def close(self) -> None:
+        """Let the log go."""
+        if self._source is not None:
+            self._source.close()
+
+    def _opened(self) -> "File | Device":
+        if stat.S_ISCHR(os.stat(self._path).st_mode):
+            return Device(self._path, self._place)
+        return File(self._path, self._place, self._host.root)
+
+    def _collected(self, source: "File | Device", dated: Sequence[Dated], place: bytes | None) -> Collected:
+        strange = [one for one in dated if (told := one.reading.host) and not self._host.is_self(told)]
+        seen = [
+            Seen(one.reading.record, one.at_ms, self._host.settings.kernel_log, one.line, host=self._host.name)
+            for one in dated
+            if one not in strange
+        ]
+        lost, why = source.lost(), "messages that were overwritten before they could be read"
+        if strange:
+            lost, why = lost + len(strange), f"lines of another host, {strange[0].reading.host}"
+        omitted, self._follower.omitted = self._follower.omitted, 0
+        if omitted:
+            lost, why = lost + omitted, "events of a storm"
+        return Collected(seen, place, lost=lost, lost_why=why if lost else "", more=not source.at_end)
+
+
+class File(Growing):
+    """A log file, such as var/log/kern.log, or one with records as the device gives them."""
+
+    live = False
+
+    def __init__(self, path: Path, place: bytes | None, root: Path) -> None:
+        super().__init__(path, place)
+        self._root = root
+
+    def boot_ms(self, now_ms: int) -> float | None:
+        """When the kernel started, as the host's own statistics tell it."""
+        try:
+            found = _BOOT_TIME.search((self._root / "proc/stat").read_text(encoding="ascii", errors="replace"))
+        except OSError:
+            return None
+        return int(found[1]) * 1000.0 if found else None
+
+    def lost(self) -> int:
+        """Lines that were too long to be read, since the last call."""
+        cut, self.cut = self.cut, 0
+        return cut
+
+
+class Device:
+    """/dev/kmsg: one record a read, numbered by the kernel; the ring overwrites what was not read in time."""
+
+    live = True
+
+    def __init__(self, path: Path, place: bytes | None) -> None:
+        self._handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        self._boot_id = _boot_id()
+        self._next = self._resumed(place)
+        self._lost = 0
+        self.at_end = False
+
+    def _resumed(self, place: bytes | None) -> int | None:
+        """The number of the next record, None where an earlier run of this boot is not known."""
+        try:
+            boot_id, number = msgspec.json.decode(place or b"null", type=tuple[str, int])
+        except msgspec.DecodeError:
+            return None
+        return number if boot_id == self._boot_id else None
+
+    def read(self) -> Iterator[Lines]:
+        """New records. Raises OSError."""
+        self.at_end = False
+        for _ in range(MAX_RECORDS):
+            try:
+                record = os.read(self._handle, RECORD_BYTES)
+            except BlockingIOError:
+                self.at_end = True
+                return
+            except OSError as error:
+                if error.errno == errno.EPIPE:  # overwritten: the next read gives the oldest that is left
+                    continue
+                raise
+            if not record:
+                self.at_end = True
+                return
+            if lines := self._numbered(record):
+                yield lines
+
+    def _numbered(self, record: bytes) -> Lines | None:
+        found = _SEQUENCE.match(record)
+        if found is None:
+            return None
+        number = int(found[1])
+        if self._next is not None and number < self._next:
+            return None  # told by an earlier run
+        self._lost += number - self._next if self._next is not None else 0
+        self._next = number + 1
+        return Lines(record if record.endswith(b"\n") else record + b"\n", number, True)
+
+    def boot_ms(self, now_ms: int) -> float:
+        """When the kernel's clock stood at 0."""
+        return now_ms - time.clock_gettime(time.CLOCK_MONOTONIC) * 1000
+
+    @property
+    def place(self) -> bytes:
+        """The boot, and the number of the next record."""
+        return msgspec.json.encode((self._boot_id, self._next or 0))
+
+    def lost(self) -> int:
+        """Records that were overwritten, since the last call."""
+        lost, self._lost = self._lost, 0
+        return lost
+
+    def close(self) -> None:
+        """Let the device go."""
+        os.close(self._handle)
+
+
+def _boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def collectors(host: Host) -> Sequence[KernelLog]:
+    """One, unless the settings ask for none."""
+    return (KernelLog(host),) if host.settings.kernel_log else ()

@@ -1,0 +1,98 @@
+"""Lines that grow, as records with a time: what the kernel's log and training logs have in common.
+
+A line that is read while it is followed was written since the last look. What stood there before the first look is
+history: of it only what is dated, and new, is told.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from datetime import datetime, tzinfo
+from typing import NamedTuple
+
+from collectors.dating import HALF_YEAR_MS
+from collectors.formats.log import Following
+from collectors.formats.reading import Reading, Tally
+from collectors.gather import Folder
+from collectors.growing import Lines
+from sickbay.clock import Clock, Stamp, resolve
+
+FIRST_LOOK_MS = 600_000  # what is older when an agent first looks is not news
+AHEAD_MS = 2_000  # a stamp further in the future is no time (design, section 2)
+QUIET_MS = 1_000  # after it, an event waits no longer for its details
+MAX_EVENTS = 500  # of one pass; a storm tells no more in more
+
+
+class Dated(NamedTuple):
+    """A reading with its time in UTC milliseconds and its line, 0 where its number is not known."""
+
+    reading: Reading
+    at_ms: int
+    line: int
+
+
+def at_of(stamp: Stamp, seen_ms: int, zone: tzinfo, boot_ms: float | None = None) -> int | None:
+    """UTC milliseconds of a stamp that was seen then; None where it tells none."""
+    if stamp.clock is Clock.SINCE_BOOT:
+        at = None if boot_ms is None else round(boot_ms + stamp.ms)
+    else:
+        year = datetime.fromtimestamp(seen_ms / 1000, zone).year
+        at = resolve(stamp, zone, year)
+        if stamp.clock is Clock.NO_YEAR and at is not None and at > seen_ms + HALF_YEAR_MS:
+            at = resolve(stamp, zone, year - 1)  # a line of December, read in January
+    return at if at is None or at <= seen_ms + AHEAD_MS else seen_ms
+
+
+class Follower:
+    """Turns the lines of one log into dated readings, folded per pass."""
+
+    def __init__(self, zone: tzinfo, *, history: bool) -> None:
+        self.tally = Tally()
+        self.omitted = 0  # events of storms that were left out
+        self._following, self._zone = Following(self.tally), zone
+        self._history = history  # nothing was read yet, and what there is may be old
+        self._last_ms = self._heard_ms = 0  # the last look that saw the end; the last line
+        self._waiting = False
+        self._places: deque[tuple[int, bytes]] = deque()
+
+    def take(
+        self, lines: Iterable[Lines], now_ms: int, *, boot_ms: float | None = None, live: bool = False
+    ) -> list[Dated]:
+        """The readings of new lines. `live`: the kernel itself gave them as they were written."""
+        folder, numbered = Folder(MAX_EVENTS), True
+        for some in lines:
+            numbered = some.numbered
+            self._heard_ms, self._waiting = now_ms, True
+            for reading in self._following.take(some.text, some.first):
+                folder.add(reading)
+        if self._waiting and now_ms - self._heard_ms >= QUIET_MS:
+            self._waiting = False
+            for reading in self._following.end():
+                folder.add(reading)
+        self.omitted += folder.omitted
+        return list(self._dated(folder.close(), now_ms, boot_ms, numbered, live))
+
+    def caught_up(self, now_ms: int) -> None:
+        """All there was has been read: what comes from now on is new."""
+        self._history, self._last_ms = False, now_ms
+
+    def safe(self, place: bytes, now_ms: int) -> bytes | None:
+        """From where nothing would be lost if the agent died now: an event may wait for its details in memory."""
+        if not self._waiting:
+            self._places.clear()
+            return place
+        self._places.append((now_ms, place))
+        while len(self._places) > 1 and self._places[1][0] <= now_ms - QUIET_MS:
+            self._places.popleft()
+        told_ms, first = self._places[0]
+        return first if told_ms <= now_ms - QUIET_MS else None
+
+    def _dated(
+        self, readings: Iterable[Reading], now_ms: int, boot_ms: float | None, numbered: bool, live: bool
+    ) -> Iterator[Dated]:
+        for reading in readings:
+            at = at_of(reading.stamp, now_ms, self._zone, boot_ms)
+            if self._history and (at is None or at < now_ms - FIRST_LOOK_MS):
+                continue
+            if live and self._last_ms:  # the kernel's own clock drifts from the host's
+                at = max(self._last_ms - QUIET_MS, now_ms if at is None else at)
+            yield Dated(reading, now_ms if at is None else min(at, now_ms), reading.line if numbered else 0)

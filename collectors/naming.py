@@ -1,0 +1,58 @@
+"""Readings as messages: every component under its one name, with the time and place of what was read."""
+
+from collections.abc import Iterable
+
+from collectors.identity import Names
+from sickbay.components import UNKNOWN
+from sickbay.messages import Event, Identity, Progress, Step, replace
+
+MAX_IDENTITIES = 4096  # of one host
+
+
+def event_of(
+    event: Event, names: Names, *, host: str, job: str, at_ms: int, seen_ms: int, path: str, line: int
+) -> Event:
+    """The event as it is sent. `host` and `job` stand in where it does not tell its own; "" or `?` where unknown."""
+    return replace(  # type: ignore[no-any-return]
+        event,
+        component=names.canonical(event.component, host, event.job or job),
+        peer=names.canonical(event.peer, host, job) if event.peer else "",
+        host=event.host or ("" if host == UNKNOWN else host),
+        at_ms=at_ms,
+        seen_ms=seen_ms,
+        path=path,
+        line=line,
+        job=event.job or ("" if job == UNKNOWN else job),
+    )
+
+
+def progress_of(record: Progress | Step, *, job: str, at_ms: int, path: str, line: int) -> Progress | Step:
+    """The record as it is sent."""
+    told = job if record.job == UNKNOWN else record.job
+    return replace(record, job=told, at_ms=at_ms, path=path, line=line)  # type: ignore[no-any-return]
+
+
+class Cards:
+    """The devices of one host as its sources tell them: of two that claim one place, the newer."""
+
+    def __init__(self, known: Iterable[Identity] = ()) -> None:
+        self._rows: dict[str, Identity] = {}
+        self.names = Names(())
+        self.learn(known)
+
+    def learn(self, told: Iterable[Identity]) -> list[Identity]:
+        """Take identities; those that are news."""
+        news = []
+        for one in told:
+            key = identity_key(one)
+            if self._rows.get(key) != one and (key in self._rows or len(self._rows) < MAX_IDENTITIES):
+                self._rows[key] = one
+                news.append(one)
+        if news:
+            self.names = Names(self._rows.values())
+        return news
+
+
+def identity_key(one: Identity) -> str:
+    """The key of an identity on its topic."""
+    return f"{one.host} {one.kind} {one.index or one.pci or one.uuid or one.name}"

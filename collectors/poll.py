@@ -1,0 +1,193 @@
+"""Polling: what is asked from one place for the whole cluster, told to the log when it changes, and again now and then.
+
+A source is a pure fold around one impure question. A question that fails is a reading: it is counted and said, what was
+known stands, and nothing ends because of it. What could not be appended is told by the next poll: at least once.
+"""
+
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
+
+from sickbay import selfmetrics
+from sickbay.log import Appender, LogError, TooLarge, UnknownTopic
+from sickbay.messages import AnyMessage, encode
+from sickbay.seal import Seal, host_key, sealed
+from sickbay.selfmetrics import SelfMetrics
+from sickbay.settings import Config
+
+CATALOGUE: Mapping[str, str] = {"slurm": "collectors.scheduler_slurm:sources"}
+
+AGAIN_MS = 600_000  # everything that stands is told again: a reader that starts waits no longer for it
+EVENTS = "sickbay.events.v1"
+
+S = TypeVar("S")
+
+
+class PollFailed(Exception):
+    """The question got no answer, or none that can be believed; the text says what to do."""
+
+
+class Told(NamedTuple):
+    """One record for the log."""
+
+    topic: str
+    key: str
+    message: AnyMessage
+
+
+class Polled(NamedTuple, Generic[S]):
+    """One poll: the state after it, what has changed, and how many things in the answer were not understood."""
+
+    state: S
+    told: Sequence[Told] = ()
+    unparsed: int = 0
+
+
+@dataclass(slots=True)
+class Source(Generic[S]):
+    """One question. `poll` raises PollFailed and changes nothing; `standing` is what a new reader would miss."""
+
+    name: str
+    every_s: float
+    state: S
+    poll: Callable[[S, int], Polled[S]]
+    standing: Callable[[S], Sequence[Told]] = lambda state: ()
+
+
+class Make(Protocol):
+    """What an entry of the catalogue is."""
+
+    def __call__(self, config: Config) -> list[Source[Any]]:
+        """The questions of one kind of source. Raises ConfigError."""
+        ...
+
+
+def sources(names: Sequence[str], config: Config) -> list[Source[Any]]:
+    """The questions of the named entries of the catalogue. Raises KeyError for a name that is not in it."""
+    found: list[Source[Any]] = []
+    for name in names:
+        module, _, attribute = CATALOGUE[name].partition(":")
+        found += cast(Make, getattr(import_module(module), attribute))(config)
+    return found
+
+
+@dataclass(slots=True)
+class _Turn:
+    """When a source is due, and how it fares."""
+
+    source: Source[Any]
+    due_ms: int = 0
+    again_ms: int = 0
+    failing: str = ""
+
+
+@dataclass(slots=True)
+class Signer:
+    """Signs events with the secret of the host that they are kept under, where the cluster's key is known."""
+
+    key: bytes | None = None
+    incarnation: int = field(default_factory=lambda: secrets.randbits(48))
+    _sequences: dict[str, int] = field(default_factory=dict)
+
+    def payload(self, told: Told) -> bytes:
+        """The record as it goes to the log."""
+        payload = encode(told.message)
+        if self.key is None or told.topic != EVENTS:
+            return payload
+        sequence = self._sequences.get(told.key, 0)
+        self._sequences[told.key] = sequence + 1
+        seal = Seal(host=told.key, incarnation=self.incarnation, sequence=sequence)
+        return sealed(payload, seal, host_key(self.key, told.key))
+
+
+class Poller:
+    """A stage that asks its sources in turn, one a step, so that a step takes no longer than one question."""
+
+    def __init__(
+        self,
+        sources: Sequence[Source[Any]],
+        appender: Appender,
+        metrics: SelfMetrics,
+        say: Callable[[str], None],
+        key: bytes | None = None,
+    ) -> None:
+        self._turns = [_Turn(source) for source in sources]
+        self._appender, self._metrics, self._say = appender, metrics, say
+        self._signer = Signer(key)
+
+    @property
+    def waiting(self) -> str:
+        """Sources whose last question failed, and why: what makes the stage not ready."""
+        return "; ".join(f"{turn.source.name}: {turn.failing}" for turn in self._turns if turn.failing)
+
+    def step(self, now_ms: int) -> bool:
+        """Ask the source that has waited longest, where one is due; False: none was."""
+        for turn in self._turns:  # the clock was set back
+            turn.due_ms = min(turn.due_ms, now_ms + round(turn.source.every_s * 1000))
+            turn.again_ms = min(turn.again_ms, now_ms + AGAIN_MS)
+        turn = min(self._turns, key=lambda one: one.due_ms)
+        if turn.due_ms > now_ms:
+            return False
+        turn.due_ms = now_ms + round(turn.source.every_s * 1000)
+        self._ask(turn, now_ms)
+        return True
+
+    def close(self) -> None:
+        """Hand over what is left."""
+        self._appender.close()
+
+    def _ask(self, turn: _Turn, now_ms: int) -> None:
+        source, began = turn.source, time.monotonic()
+        try:
+            polled = source.poll(source.state, now_ms)
+            again = now_ms >= turn.again_ms
+            self._append(_each_once([*polled.told, *(source.standing(polled.state) if again else ())]))
+        except (PollFailed, LogError) as error:
+            if isinstance(error, UnknownTopic):
+                raise
+            self._failed(turn, error)
+            return
+        finally:
+            self._metrics.observe(selfmetrics.PROBE_DURATION, time.monotonic() - began, source=source.name)
+        source.state = polled.state
+        turn.again_ms = now_ms + AGAIN_MS if again else turn.again_ms
+        if polled.unparsed:
+            self._metrics.count(selfmetrics.FORMATS_SKIPPED, polled.unparsed, format=source.name, reason="unparsed")
+        if turn.failing:
+            self._say(f"{source.name}: answers again")
+        turn.failing = ""
+
+    def _append(self, records: Sequence[Told]) -> None:
+        for told in records:
+            try:
+                self._appender.append(told.topic, told.key.encode(), self._signer.payload(told))
+            except TooLarge as error:  # the next poll could not send it either
+                self._metrics.count(selfmetrics.LOG_ERRORS, kind=type(error).__name__)
+                self._say(f"{told.key[:80]}: {error}")
+            else:
+                self._metrics.count(selfmetrics.LOG_APPENDED, topic=told.topic)
+        self._appender.flush()
+
+    def _failed(self, turn: _Turn, error: Exception) -> None:
+        if isinstance(error, PollFailed):
+            self._metrics.count(selfmetrics.PROBE_FAILED, source=turn.source.name)
+        else:
+            self._metrics.count(selfmetrics.LOG_ERRORS, kind=type(error).__name__)
+        if not turn.failing:
+            self._say(f"{turn.source.name}: {error}")
+        turn.failing = str(error)
+
+
+def _each_once(records: Sequence[Told]) -> list[Told]:
+    """Records in order; of those that stand as they were just told, the first only."""
+    found: list[Told] = []
+    seen: set[bytes] = set()
+    for told in records:
+        payload = encode(told.message)
+        if payload not in seen:
+            found.append(told)
+        seen.add(payload)
+    return found

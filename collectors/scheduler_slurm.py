@@ -1,0 +1,136 @@
+"""Slurm as three questions to poll: `squeue` for jobs, `scontrol` for nodes, a file for the topology."""
+
+import os
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from collectors import host_slurm, job_slurm
+from collectors.formats import slurm_queue, slurm_topology
+from collectors.formats.reading import Tally
+from collectors.formats.slurm_show import shown_nodes
+from collectors.poll import EVENTS, Polled, PollFailed, Source, Told
+from sickbay.components import Kind, host_of, kind_of
+from sickbay.messages import Edge, Event, Placement, replace
+from sickbay.programs import NoAnswer, Unasked, ask, environment
+from sickbay.settings import Config, Slurm
+
+PLACEMENT, TOPOLOGY = "sickbay.placement.v1", "sickbay.topology.v1"
+FILE_EVERY_S = 30.0  # the topology is a file that people edit
+MAX_TOPOLOGY = 64 << 20  # bytes
+NO_HOST = "scheduler"  # the key of events that belong to no host
+
+Ask = Callable[..., str]  # (program, *arguments) -> what it prints; raises PollFailed
+Edges = dict[tuple[str, str, str], Edge]
+
+
+def sources(config: Config) -> list[Source[job_slurm.Jobs] | Source[host_slurm.Hosts] | Source[Edges]]:
+    """The questions that the settings ask for."""
+    settings = config.slurm
+    return of(Commands(settings), settings)
+
+
+def of(ask: Ask, settings: Slurm) -> list[Source[job_slurm.Jobs] | Source[host_slurm.Hosts] | Source[Edges]]:
+    """The questions to a cluster that `ask` reaches."""
+    jobs = Source(
+        "slurm_jobs",
+        settings.poll_s,
+        job_slurm.Jobs(),
+        lambda state, now_ms: _jobs(ask, state, now_ms),
+        lambda state: [_placed(one) for one in job_slurm.standing(state)],
+    )
+    hosts = Source("slurm_nodes", settings.poll_s, host_slurm.Hosts(), lambda state, now_ms: _hosts(ask, state, now_ms))
+    if not settings.topology_conf:
+        return [jobs, hosts]
+    edges: Source[Edges] = Source(
+        "slurm_topology",
+        FILE_EVERY_S,
+        {},
+        lambda state, now_ms: _topology(_read(Path(settings.topology_conf)), state, now_ms),
+        lambda state: [_edge(one) for one in state.values()],
+    )
+    return [jobs, hosts, edges]
+
+
+@dataclass(frozen=True, slots=True)
+class Commands:
+    """The only impure seam: Slurm's own commands, which the settings say how to find."""
+
+    settings: Slurm
+    env: dict[str, str] = field(default_factory=dict)
+
+    def __call__(self, program: str, *arguments: str) -> str:
+        """What a command prints. Raises PollFailed."""
+        settings = self.settings
+        more = {"TZ": "UTC", "LC_ALL": "C"} | ({"SLURM_CONF": settings.conf} if settings.conf else {})
+        env = environment({**os.environ, **self.env}, without=slurm_queue.WITHOUT, **more)
+        command = str(Path(settings.bin, program)) if settings.bin else program
+        try:
+            answer = ask([command, *arguments], timeout_s=settings.timeout_s, env=env)
+        except Unasked as error:
+            raise PollFailed(f"{error}: set [slurm] bin to the folder of Slurm's commands") from None
+        except NoAnswer as error:
+            raise PollFailed(f"{error}: does slurmctld run? (scontrol ping; [slurm] conf, timeout_s)") from None
+        if answer.status:
+            said = " ".join((answer.errors or answer.text).split())[:300]
+            raise PollFailed(f"{program} failed: {said or f'exit status {answer.status}'}")
+        return answer.text
+
+
+def _jobs(ask: Ask, state: job_slurm.Jobs, now_ms: int) -> Polled[job_slurm.Jobs]:
+    mark, tally = slurm_queue.mark_of(secrets.token_hex(8)), Tally()
+    try:
+        answer = list(slurm_queue.jobs(ask("squeue", *slurm_queue.question(mark)), mark, tally))
+    except slurm_queue.Unreadable as error:
+        raise PollFailed(f"squeue: {error}") from None
+    step = job_slurm.polled(state, answer, now_ms)
+    told = [*map(_placed, step.placements), *map(_event, step.events)]
+    return Polled(step.jobs, told, tally.unparsed)
+
+
+def _hosts(ask: Ask, state: host_slurm.Hosts, now_ms: int) -> Polled[host_slurm.Hosts]:
+    tally = Tally()
+    nodes = list(shown_nodes(ask("scontrol", "show", "node", "-o"), tally))
+    if not nodes:
+        raise PollFailed("scontrol show node: no node in its answer")
+    after, events = host_slurm.polled(state, nodes, now_ms)
+    return Polled(after, [_event(one) for one in events], tally.unparsed)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_TOPOLOGY + 1)
+    except OSError as error:
+        raise PollFailed(f"[slurm] topology_conf {path}: {error.strerror or error}") from None
+    if len(content) > MAX_TOPOLOGY:
+        raise PollFailed(f"[slurm] topology_conf {path}: larger than {MAX_TOPOLOGY} bytes")
+    return content
+
+
+def _topology(content: bytes, state: Edges, now_ms: int) -> Polled[Edges]:
+    """What the file says now. An edge that is no longer in it ends, if the whole file was understood."""
+    tally = Tally()
+    records = (reading.record for reading in slurm_topology.read([content], tally))
+    found = {(one.child, one.parent, one.relation.value): one for one in records if isinstance(one, Edge)}
+    if not found:
+        raise PollFailed("[slurm] topology_conf: no switch and no block in it")
+    known: Edges = {} if not tally.unparsed else dict(state)
+    known |= {key: state.get(key) or replace(one, seen_ms=now_ms, source="slurm") for key, one in found.items()}
+    ended = [replace(state[key], to_ms=now_ms) for key in state.keys() - known.keys()]
+    new = [known[key] for key in known.keys() - state.keys()]
+    return Polled(known, [_edge(one) for one in (*ended, *new)], tally.unparsed)
+
+
+def _placed(placement: Placement) -> Told:
+    return Told(PLACEMENT, placement.job, placement)
+
+
+def _edge(edge: Edge) -> Told:
+    return Told(TOPOLOGY, edge.child, edge)
+
+
+def _event(event: Event) -> Told:
+    host = host_of(event.component) if kind_of(event.component) is Kind.HOST else ""
+    return Told(EVENTS, host or NO_HOST, event)

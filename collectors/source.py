@@ -1,0 +1,80 @@
+"""What a host's agent reads: the protocol of a collector, and what one collection gives.
+
+A collector reads; it names nothing and sends nothing. It gets the time as an argument and dates what it read. One that
+fails says so in `problem`; one that finds nothing says nothing.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, tzinfo
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from collectors.formats.reading import Record
+from sickbay.components import UNKNOWN
+from sickbay.settings import Agent
+
+
+class Seen(NamedTuple):
+    """A record with its time and place. `host` and `job` stand in where the record does not tell its own."""
+
+    record: Record
+    at_ms: int
+    path: str = ""
+    line: int = 0
+    host: str = UNKNOWN
+    job: str = UNKNOWN
+
+
+class Collected(NamedTuple):
+    """One collection. `place`: where to read on after a restart, kept together with what was seen."""
+
+    seen: Sequence[Seen] = ()
+    place: bytes | None = None
+    problem: str = ""  # why it could not collect: the collector is blind
+    lost: int = 0  # lines or records that it could not keep up with, or must not tell
+    lost_why: str = ""
+    more: bool = False  # there is more to read now: do not wait
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The host that is watched. `aliases`: what it calls itself in its logs. `places`: where earlier runs stopped."""
+
+    name: str
+    settings: Agent
+    zone: tzinfo = UTC
+    aliases: frozenset[str] = frozenset()
+    places: Callable[[str], bytes | None] = lambda source: None
+
+    @property
+    def root(self) -> Path:
+        """Every path is read below it."""
+        return Path(self.settings.root)
+
+    def is_self(self, told: str) -> bool:
+        """Whether a log that says `told` speaks of this host: the same name, or one with and without its domain."""
+        return any(_same(told, own) for own in (self.name, *self.aliases))
+
+
+def _same(told: str, own: str) -> bool:
+    told, own = told.lower(), own.lower()
+    return told == own or told.startswith(f"{own}.") or own.startswith(f"{told}.")
+
+
+class Collector(Protocol):
+    """One source of one host, used by one thread."""
+
+    name: str  # its own among the host's: what metrics and `place` are kept under
+    interval_s: float
+
+    def collect(self, now_ms: int) -> Collected:
+        """What is new. Returns within the host's time limit, or else is counted as hanging."""
+        ...
+
+    def close(self) -> None:
+        """Let go."""
+        ...
+
+
+Make = Callable[[Host], Sequence[Collector]]  # the collectors of one kind that the settings ask for: maybe none

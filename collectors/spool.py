@@ -1,0 +1,318 @@
+"""The agent's spool: what was seen is on disk before it is sent, and stays there until the log has told its outcome.
+
+One SQLite file. An entry gets the next sequence number of its topic in the transaction that stores it, so whoever reads
+the log can tell a repeat (the same number) from a loss (a gap). Facts (layouts, identities) are kept and told again by
+every run; places (how far a log was read) move in the same transaction as the entries that came of it.
+"""
+
+import fcntl
+import os
+import secrets
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import IntEnum
+from pathlib import Path
+from typing import NamedTuple
+
+from sickbay.log.place import check_place
+
+VERSION = 1
+OVERHEAD = 200  # bytes that an entry takes beside its payload: row, key, index
+SLACK = 1.25  # of the file over the payloads in it: half-filled and freed pages
+PAGE = 4096
+BUSY_S = 5.0
+
+
+class SpoolError(Exception):
+    """The spool cannot be used; the text says what to do."""
+
+
+class Rank(IntEnum):
+    """What is given up first when there is no room."""
+
+    TELEMETRY = 0
+    STEPS = 1
+    EVENTS = 2
+
+
+class Draft(NamedTuple):
+    """An entry without its number: `build` makes the payload of (incarnation, sequence) once it has one."""
+
+    topic: str
+    key: bytes
+    rank: Rank
+    build: Callable[[int, int], bytes]
+
+
+class Entry(NamedTuple):
+    """One entry as it is sent."""
+
+    id: int
+    topic: str
+    key: bytes
+    sequence: int
+    payload: bytes
+
+
+class Fact(NamedTuple):
+    """A record of a compacted topic."""
+
+    topic: str
+    key: bytes
+    payload: bytes
+
+
+class Dropped(NamedTuple):
+    """Entries that were given up: numbers `first` to `last` of a topic, `lost` of them."""
+
+    topic: str
+    first: int
+    last: int
+    lost: int
+
+
+_SCHEMA = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE sequences (topic TEXT PRIMARY KEY, next INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE entries (id INTEGER PRIMARY KEY, rank INTEGER NOT NULL, topic TEXT NOT NULL, key BLOB NOT NULL,
+                      sequence INTEGER NOT NULL, at_ms INTEGER NOT NULL, payload BLOB NOT NULL);
+CREATE INDEX by_rank ON entries (rank, at_ms, id);
+CREATE TABLE facts (topic TEXT, key BLOB, payload BLOB NOT NULL, PRIMARY KEY (topic, key)) WITHOUT ROWID;
+CREATE TABLE places (source TEXT PRIMARY KEY, place BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE dropped (topic TEXT PRIMARY KEY, first INTEGER, last INTEGER, lost INTEGER) WITHOUT ROWID;
+"""
+
+
+@dataclass(slots=True)
+class Held:
+    """What lies in the spool."""
+
+    entries: int = 0
+    bytes: int = 0
+    flying: set[int] = field(default_factory=set)  # handed to the client, without an outcome yet
+
+
+_BY_AGE = (
+    "SELECT id, topic, key, sequence, payload FROM entries WHERE rank = ? AND at_ms {} ? ORDER BY at_ms, id LIMIT ?"
+)
+_LIVE, _BACKLOG = _BY_AGE.format(">="), _BY_AGE.format("<")
+
+
+class Spool:
+    """The spool of `host` in `directory`, which is its own; `None`: in memory only. Safe between threads."""
+
+    def __init__(self, directory: Path | None, host: str, max_bytes: int) -> None:
+        self._lock, self._max = threading.Lock(), max_bytes
+        self._claim = -1 if directory is None else _claimed(directory)
+        self.damaged = ""  # what became of a file that could not be read
+        try:
+            self._db = self._opened(directory, max_bytes)
+            self.incarnation = self._incarnation(host)
+        except BaseException:
+            self._release()
+            raise
+        rows = self._db.execute("SELECT topic, key, payload FROM facts ORDER BY topic, key")
+        self._facts = {(row[0], row[1]): Fact(*row) for row in rows}
+        count, size, self._newest_ms = self._db.execute(
+            "SELECT count(*), coalesce(sum(length(payload)), 0), coalesce(max(at_ms), 0) FROM entries"
+        ).fetchone()
+        self.held = Held(count, size + count * OVERHEAD)
+
+    def _opened(self, directory: Path | None, max_bytes: int) -> sqlite3.Connection:
+        if directory is None:
+            return _made(":memory:", max_bytes)
+        path = directory / "spool.sqlite"
+        try:
+            return _made(str(path), max_bytes)
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError):  # locked, full, not allowed: it is not the file's fault
+                raise SpoolError(f"{path}: {error}") from None
+            self.damaged = f"{path}: {error}; put aside"
+        for suffix in ("", "-wal", "-shm"):
+            damaged = path.with_name(path.name + suffix)
+            if damaged.exists():
+                damaged.rename(path.with_name(f"damaged-{time.time_ns() // 1_000_000_000}{suffix}"))
+        return _made(str(path), max_bytes)
+
+    def _incarnation(self, host: str) -> int:
+        with self._write(full=True) as db:
+            db.execute("INSERT OR IGNORE INTO meta VALUES ('incarnation', ?)", (str(secrets.randbits(48)),))
+            db.execute("INSERT OR IGNORE INTO meta VALUES ('host', ?)", (host,))
+            told = dict(db.execute("SELECT name, value FROM meta").fetchall())
+        if told["host"] != host:
+            raise SpoolError(f"this spool belongs to host {told['host']}: give {host} a directory of its own")
+        return int(told["incarnation"])
+
+    @contextmanager
+    def _write(self, *, full: bool) -> Iterator[sqlite3.Connection]:
+        """One transaction. `full`: on disk before it returns, also if the machine loses its power."""
+        with self._lock:
+            self._db.execute(f"PRAGMA synchronous = {'FULL' if full else 'NORMAL'}")
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+                raise
+
+    def add(
+        self,
+        drafts: Sequence[Draft],
+        now_ms: int,
+        *,
+        facts: Iterable[Fact] = (),
+        places: Mapping[str, bytes] | None = None,
+    ) -> None:
+        """Store all of it or nothing. Raises sqlite3.Error."""
+        facts, now_ms = list(facts), max(now_ms, self._newest_ms)  # a clock that is set back changes no order
+        with self._write(full=True) as db:
+            grown = sum(self._insert(db, draft, now_ms) for draft in drafts)
+            db.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?, ?)", facts)
+            db.executemany("INSERT OR REPLACE INTO places VALUES (?, ?)", (places or {}).items())
+            over = self.held.bytes + grown - self._max
+            gone, freed = self._make_room(db, over) if over > 0 else (0, 0)
+        self._newest_ms = now_ms
+        self._facts = self._facts | {(fact.topic, fact.key): fact for fact in facts}
+        self.held.entries += len(drafts) - gone
+        self.held.bytes += grown - freed
+
+    def _insert(self, db: sqlite3.Connection, draft: Draft, now_ms: int) -> int:
+        row = db.execute(
+            "INSERT INTO sequences VALUES (?, 1) ON CONFLICT (topic) DO UPDATE SET next = next + 1 RETURNING next",
+            (draft.topic,),
+        ).fetchone()
+        payload = draft.build(self.incarnation, row[0])
+        db.execute(
+            "INSERT INTO entries (rank, topic, key, sequence, at_ms, payload) VALUES (?, ?, ?, ?, ?, ?)",
+            (int(draft.rank), draft.topic, draft.key, row[0], now_ms, payload),
+        )
+        return len(payload) + OVERHEAD
+
+    def _make_room(self, db: sqlite3.Connection, over: int) -> tuple[int, int]:
+        """Give up the least precious and oldest; how many, and their bytes. What is being sent stays."""
+        rows = db.execute("SELECT id, topic, sequence, length(payload) FROM entries ORDER BY rank, at_ms, id")
+        gone, freed = [], 0
+        for id_, topic, sequence, size in rows:
+            if freed >= over:
+                break
+            if id_ not in self.held.flying:
+                gone.append((id_, topic, sequence))
+                freed += size + OVERHEAD
+        rows.close()
+        db.executemany("DELETE FROM entries WHERE id = ?", [(id_,) for id_, _, _ in gone])
+        db.executemany(
+            "INSERT INTO dropped VALUES (?, ?, ?, 1) ON CONFLICT (topic) DO UPDATE SET "
+            "first = min(first, excluded.first), last = max(last, excluded.last), lost = lost + 1",
+            [(topic, sequence, sequence) for _, topic, sequence in gone],
+        )
+        return len(gone), freed
+
+    def take(self, limit: int, limit_bytes: int, live_after_ms: int) -> list[Entry]:
+        """What to send next: what is newer than `live_after_ms` before the backlog, events first, each oldest first."""
+        with self._lock:
+            found: list[Entry] = []
+            size = 0
+            for query, rank in ((query, rank) for query in (_LIVE, _BACKLOG) for rank in sorted(Rank, reverse=True)):
+                rows = self._db.execute(query, (int(rank), live_after_ms, limit + len(self.held.flying)))
+                for row in rows:
+                    if len(found) >= limit or (found and size + len(row[4]) > limit_bytes):
+                        break
+                    if row[0] not in self.held.flying:
+                        found.append(Entry(*row))
+                        size += len(row[4])
+                rows.close()
+            self.held.flying |= {entry.id for entry in found}
+            return found
+
+    def settle(self, delivered: Iterable[Entry], failed: Iterable[Entry], hopeless: Iterable[Entry] = ()) -> None:
+        """What became of taken entries: delivered ones go, failed ones wait for their next turn, hopeless ones are
+        dropped and told. Raises sqlite3.Error: then all of them will be sent again, which is harmless."""
+        delivered, hopeless = list(delivered), list(hopeless)
+        gone = [*delivered, *hopeless]
+        try:
+            if gone:
+                with self._write(full=False) as db:
+                    db.executemany("DELETE FROM entries WHERE id = ?", [(entry.id,) for entry in gone])
+                    db.executemany(
+                        "INSERT INTO dropped VALUES (?, ?, ?, 1) ON CONFLICT (topic) DO UPDATE SET "
+                        "first = min(first, excluded.first), last = max(last, excluded.last), lost = lost + 1",
+                        [(entry.topic, entry.sequence, entry.sequence) for entry in hopeless],
+                    )
+                self.held.entries -= len(gone)
+                self.held.bytes -= sum(len(entry.payload) + OVERHEAD for entry in gone)
+        finally:
+            self.held.flying -= {entry.id for entry in (*gone, *failed)}
+
+    def dropped(self) -> list[Dropped]:
+        """Drops that were not told yet."""
+        with self._lock:
+            return [Dropped(*row) for row in self._db.execute("SELECT topic, first, last, lost FROM dropped")]
+
+    def forget(self, told: Iterable[Dropped]) -> None:
+        """These drops were told; of a topic that dropped more since, all is told again. Raises sqlite3.Error."""
+        with self._write(full=False) as db:
+            db.executemany("DELETE FROM dropped WHERE topic = ? AND first = ? AND last = ? AND lost = ?", told)
+
+    def facts(self) -> list[Fact]:
+        """All facts."""
+        return list(self._facts.values())
+
+    def place(self, source: str) -> bytes | None:
+        """Where a source stopped, None where it never began."""
+        with self._lock:
+            row = self._db.execute("SELECT place FROM places WHERE source = ?", (source,)).fetchone()
+            return row[0] if row else None
+
+    def close(self) -> None:
+        """Let the file go."""
+        with self._lock:
+            self._db.close()
+        self._release()
+
+    def _release(self) -> None:
+        if self._claim >= 0:
+            os.close(self._claim)
+            self._claim = -1
+
+
+def _claimed(directory: Path) -> int:
+    """A lock that the kernel lets go with the process. Raises SpoolError, UnfitPlace."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        check_place(directory)
+        handle = os.open(directory / "spool.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise SpoolError(f"{directory}: {error.strerror or error}: name a directory that can be written to") from None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(handle)
+        raise SpoolError(f"{directory} is in use by another agent: give each a directory of its own") from None
+    return handle
+
+
+def _made(path: str, max_bytes: int) -> sqlite3.Connection:
+    db = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+    try:
+        db.execute(f"PRAGMA page_size = {PAGE}")
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA wal_autocheckpoint = 256")  # pages: the side file stays near 1 MiB
+        db.execute(f"PRAGMA journal_size_limit = {2 << 20}")
+        db.execute(f"PRAGMA max_page_count = {int(max_bytes * SLACK) // PAGE + 64}")
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        if version == 0:
+            db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
+        elif version != VERSION:
+            raise SpoolError(f"{path} is of another version: end that agent, or name another directory")
+        if db.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+            raise sqlite3.DatabaseError("the file is damaged")
+    except BaseException:
+        db.close()
+        raise
+    return db

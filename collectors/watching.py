@@ -1,0 +1,76 @@
+"""Collectors at work: each in a thread of its own and at its own pace, so that one that hangs holds up nobody."""
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from collectors.source import Collected, Collector
+
+MAX_WAITING = 64  # collections that wait to be spooled, of all collectors; more make them wait too
+PUT_S = 0.5
+
+
+class Done(NamedTuple):
+    """One collection: whose, when it began, how long it took and what it gave."""
+
+    source: str
+    at_ms: int
+    took_s: float
+    collected: Collected
+
+
+Queue = queue.Queue[Done]
+
+
+@dataclass(slots=True)
+class Watch:
+    """One collector's thread. `busy_since`: monotonic time at which a collection began that has not ended."""
+
+    collector: Collector
+    out: Queue
+    clock: Callable[[], int]
+    busy_since: float | None = None
+    stop: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread = threading.Thread(target=self._run, name=self.collector.name, daemon=True)
+        self._thread.start()
+
+    def join(self, timeout_s: float) -> bool:
+        """Wait for its end; False where it hangs: then it ends with the process."""
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+        return self._thread is None or not self._thread.is_alive()
+
+    def _run(self) -> None:
+        due = time.monotonic()
+        while not self.stop.is_set():
+            done = self._once()
+            self._put(done)
+            if done.collected.more:
+                continue
+            due = max(due + self.collector.interval_s, time.monotonic() - self.collector.interval_s)
+            self.stop.wait(max(0.0, due - time.monotonic()))
+        self.collector.close()
+
+    def _once(self) -> Done:
+        at_ms, began = self.clock(), time.monotonic()
+        self.busy_since = began
+        try:
+            collected = self.collector.collect(at_ms)
+        except Exception as error:  # a fault of one collector must not silence the others
+            collected = Collected(problem=f"{type(error).__name__}: {error}"[:300])
+        self.busy_since = None
+        return Done(self.collector.name, at_ms, time.monotonic() - began, collected)
+
+    def _put(self, done: Done) -> None:
+        while not self.stop.is_set():
+            try:
+                return self.out.put(done, timeout=PUT_S)
+            except queue.Full:
+                continue

@@ -1,0 +1,1 @@
+"""How people are told: pure texts of alerts, and thin clients that carry them."""

@@ -1,0 +1,84 @@
+"""order: hold, save evidence, give the job back, test once the node is empty, release after the test."""
+
+from remediation.decision import Context, Decision, asked, muted, postponed
+from remediation.ledger import settled
+from sickbay.actions import Action, ActionState
+
+STAGE = "order"
+DAY_MS = 86_400_000
+SECOND_HOLD_MS = 14 * DAY_MS  # a second hold of a unit within that time: a person releases [house]
+SURE = 0.9  # below this sensitivity a pass settles nothing [house]
+BUSY = frozenset({"allocated", "alloc", "mixed", "mix", "completing", "comp"})
+
+
+def order(decisions: tuple[Decision, ...], context: Context) -> tuple[Decision, ...]:
+    """Lets each wait for the one before it."""
+    by_id = {one.action.id: one for one in decisions}
+    return tuple(one if one.muter else _in_turn(one, by_id, context) for one in decisions)
+
+
+def _in_turn(decision: Decision, by_id: dict[str, Decision], context: Context) -> Decision:
+    match decision.do:
+        case "requeue":
+            return _after_hold(decision, by_id, context)
+        case "run_test":
+            return _when_idle(decision, context)
+        case "release":
+            return _after_test(decision, context)
+    return decision
+
+
+def _after_hold(decision: Decision, by_id: dict[str, Decision], context: Context) -> Decision:
+    node = context.node(decision.host)
+    if node is None or not node.held or not context.ledger.takes_no_work(decision.host):
+        return postponed(decision, STAGE, "after its node is held, so that it cannot start there again")
+    for key in decision.needs:
+        line = context.ledger.lines.get(key)
+        ahead = by_id.get(key)
+        if ahead is not None and not ahead.muter and not (line and settled(line)):
+            return postponed(decision, STAGE, "after evidence is saved")
+    return decision
+
+
+def _when_idle(decision: Decision, context: Context) -> Decision:
+    if _hold(decision, context) is None:
+        return postponed(decision, STAGE, "after its node is held by us")
+    node = context.node(decision.host)
+    if node is None or node.jobs or node.flags & BUSY:
+        return postponed(decision, STAGE, "when nothing runs there any more")
+    if not context.settings.test_command:
+        return muted(decision, STAGE, ActionState.SHOWN, "for a person: no test_command is set in [remediation]")
+    return decision
+
+
+def _after_test(decision: Decision, context: Context) -> Decision:
+    hold = _hold(decision, context)
+    if hold is None:
+        return postponed(decision, STAGE, "after its node is held by us and tested")
+    test = context.ledger.lines.get(decision.needs[0])
+    if not context.settings.test_command:
+        return asked(decision, STAGE, "no test is set: a person says when it may be used again")
+    if test is not None and test.state is ActionState.INTENDED and test.tries:
+        return asked(decision, STAGE, "the test is not passed yet: a person may say that it is to be used all the same")
+    if test is None or not settled(test):
+        return postponed(decision, STAGE, "after the test")
+    return _proved(decision, hold, test, context)
+
+
+def _proved(decision: Decision, hold: Action, test: Action, context: Context) -> Decision:
+    if test.state is not ActionState.VERIFIED:
+        return asked(decision, STAGE, "the test was not passed: a person says when it may be used again")
+    if context.settings.test_sensitivity < SURE:
+        return asked(decision, STAGE, f"a pass settles nothing: the test finds fewer than {SURE:.0%} of such faults")
+    began = hold.intended_ms or context.now_ms
+    earlier = [one for one in context.ledger.holds_begun(began - SECOND_HOLD_MS, hold.target) if one.id != hold.id]
+    if earlier:
+        return asked(decision, STAGE, "it is the second hold within 14 days: a person releases")
+    return decision
+
+
+def _hold(decision: Decision, context: Context) -> Action | None:
+    """The hold of ours that a test or a release speaks of."""
+    hold = context.ledger.holds.get(decision.host)
+    mine = hold is not None and hold.state is ActionState.VERIFIED and hold.generation == decision.action.generation
+    return hold if mine else None

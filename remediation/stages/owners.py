@@ -1,0 +1,42 @@
+"""owners: who does that here. What Sickbay has no hand for, or what another one restarts, is shown to a person."""
+
+from remediation.decision import Context, Decision, muted
+from remediation.ledger import COLLECT, DRAIN, RELEASE, REQUEUE, TEST
+from sickbay.actions import ActionState
+from sickbay.components import UNKNOWN
+
+STAGE = "owners"
+OURS = frozenset({COLLECT, DRAIN, REQUEUE, TEST, RELEASE})
+
+
+def owners(decisions: tuple[Decision, ...], context: Context) -> tuple[Decision, ...]:
+    """Leaves what Sickbay can do itself here."""
+    return tuple(one if one.muter else _owned(one, context) for one in decisions)
+
+
+def _owned(decision: Decision, context: Context) -> Decision:
+    if decision.do not in OURS:
+        return muted(decision, STAGE, ActionState.SHOWN, "for a person: nothing here does that by itself")
+    if decision.do == COLLECT:
+        if context.keeps_evidence:
+            return decision
+        return muted(decision, STAGE, ActionState.SHOWN, "no folder for it: set evidence in [remediation]")
+    if context.settings.scheduler == "none":
+        return muted(decision, STAGE, ActionState.SHOWN, "no scheduler is set in [remediation]")
+    if context.unreadable:
+        return muted(decision, STAGE, ActionState.REFUSED, f"the scheduler cannot be read: {context.unreadable}")
+    return _job(decision, context) if decision.do == REQUEUE else _node(decision, context)
+
+
+def _node(decision: Decision, context: Context) -> Decision:
+    if context.node(decision.host) is None or UNKNOWN in decision.host:
+        return muted(decision, STAGE, ActionState.REFUSED, "the scheduler does not know that node")
+    return decision
+
+
+def _job(decision: Decision, context: Context) -> Decision:
+    job = context.job(decision.action.target)
+    if job is not None and not job.may_requeue:
+        why = "for a person: the scheduler may not requeue that job, so another restarts it"
+        return muted(decision, STAGE, ActionState.SHOWN, why)
+    return decision

@@ -1,0 +1,122 @@
+"""Who may say what: opens frames and JSON records of agents, and refuses what is not from whom it says.
+
+A host speaks for itself only: its name in the seal or the frame's header must be the record's key, and what it tells of
+must be its own. Where the cluster's key is known, signatures are checked; where they are required, nothing unsigned of
+an agent comes in. What is refused goes to the dead letters, with the reason.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from sickbay import messages, wire
+from sickbay.components import UNKNOWN, Name, host_of
+from sickbay.config import ConfigError
+from sickbay.frames import Frame
+from sickbay.layouts import Schemas
+from sickbay.log import Record
+from sickbay.messages import AnyMessage, Event, Identity
+from sickbay.seal import Seal, host_key, opened
+from sickbay.settings import Security
+
+AGENTS = frozenset({"sickbay.telemetry.v1", "sickbay.events.v1", "sickbay.steps.v1"})  # what agents may write to
+LEAST_KEY = 16  # bytes
+MAX_CHECKED = 200_000  # name lists known to be their sender's own: one or two a host
+_SIGNED_AT, _SIGNED = 5, 1  # of a frame's header: the byte of flags
+
+
+class Refused(ValueError):
+    """The record is not let in; the text says why."""
+
+
+class Told(NamedTuple):
+    """A message and the seal it came under, None where it had none."""
+
+    message: AnyMessage
+    seal: Seal | None
+
+
+@dataclass(slots=True)
+class Admission:
+    """What is let in. `key`: the cluster's; None: signatures are not looked at."""
+
+    key: bytes | None = None
+    require_signed: bool = False
+    _checked: set[tuple[str, tuple[Name, ...]]] = field(default_factory=set)
+
+    def key_of(self, host: str) -> bytes | None:
+        """A host's secret, None where no key is known."""
+        return None if self.key is None else host_key(self.key, host)
+
+    def message(self, record: Record) -> Told:
+        """The message in a record. Raises ValueError for what cannot be read or is not let in."""
+        found = opened(record.value or b"", None if self.key is None else self.key_of)
+        if self.require_signed and record.topic in AGENTS and not found.proved:
+            raise Refused("unsigned: [security] require_signed is on")
+        message = messages.decode(found.payload)
+        if found.seal is not None:
+            if record.topic in AGENTS:
+                _same_sender(found.seal.host, record)
+            if (speaker := speaker_of(message)) not in ("", UNKNOWN, found.seal.host):
+                raise Refused(f"{found.seal.host} speaks for {speaker}")
+        return Told(message, found.seal)
+
+    def frame(self, record: Record, schemas: Schemas) -> Frame:
+        """The frame in a record. Raises ValueError, and layouts.UnknownLayout (read the schemas topic, try again)."""
+        payload = record.value or b""
+        signed = len(payload) > _SIGNED_AT and bool(payload[_SIGNED_AT] & _SIGNED)
+        if self.require_signed and not signed:
+            raise Refused("unsigned: [security] require_signed is on")
+        frame = wire.decode(payload, schemas, key=self.key_of if self.key is not None and signed else None)
+        if self.require_signed and not frame.verified:
+            raise Refused("its signature cannot be checked: name the cluster's key in [security] key_file")
+        _same_sender(frame.host, record)
+        for matrix in frame.tables:
+            self._own(frame.host, matrix.names)
+        return frame
+
+    def _own(self, host: str, names: tuple[Name, ...]) -> None:
+        if (host, names) in self._checked:
+            return
+        for name in names:
+            if host_of(name) not in (None, host):
+                raise Refused(f"{host} speaks for {name}")
+        if len(self._checked) >= MAX_CHECKED:
+            self._checked.clear()
+        self._checked.add((host, names))
+
+
+def speaker_of(message: AnyMessage) -> str:
+    """The host that an event or an identity says it is from, empty where it tells none."""
+    match message:
+        case Event():
+            return message.host or host_of(message.component) or ""
+        case Identity():
+            return message.host
+        case _:
+            return ""
+
+
+def _same_sender(host: str, record: Record) -> None:
+    if host.encode() != record.key:
+        raise Refused(f"{host} speaks under the key {record.key[:64]!r}")
+
+
+def admission(settings: Security) -> Admission:
+    """The admission that the settings ask for. Raises ConfigError where the key cannot be read."""
+    return Admission(secret(settings.key_file) if settings.key_file else None, settings.require_signed)
+
+
+def secret(path: str) -> bytes:
+    """The secret in a file, written in hex. Raises ConfigError that says what to do."""
+    try:
+        text = Path(path).read_text(encoding="ascii", errors="replace").strip()
+    except OSError as error:
+        raise ConfigError(f"[security] key_file {path}: {error.strerror or error}") from None
+    try:
+        key = bytes.fromhex(text)
+    except ValueError:
+        key = b""
+    if len(key) < LEAST_KEY:
+        raise ConfigError(f"[security] key_file {path}: must hold at least {2 * LEAST_KEY} hex digits")
+    return key

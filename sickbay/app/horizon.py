@@ -1,0 +1,130 @@
+"""What live diagnosis remembers: everything that the log told of the last half hour, bounded whatever comes.
+
+Events, steps and windows are forgotten by their own time, those without one by when they were appended; topology and
+identities stand until they are told anew; placements until half an hour after their end.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from collectors.codes import in_context
+from diagnosis.case import Case
+from sickbay import messages
+from sickbay.log import Record
+from sickbay.messages import AnyMessage, Edge, Event, Identity, Placement, Progress, Severity, Step
+from sickbay.placement import Placements
+from sickbay.topology import Topology
+from streams.feature_record import decode as decode_features
+from streams.windows import WIDTH_MS
+
+FEATURES = "sickbay.features.v1"
+HORIZON_MS = 30 * 60_000  # a job's own time-out and its aftermath fit in
+SEVERE = frozenset({Severity.ERROR, Severity.FATAL})  # such an event is looked at without waiting for its window
+MAX_EVENTS, MAX_STEPS, MAX_PROGRESS = 20_000, 100_000, 50_000  # of the newest; of events the severe stay longest
+
+
+@dataclass(slots=True)
+class Horizon:
+    """What diagnosis remembers."""
+
+    window_ms: int = WIDTH_MS
+    events: list[tuple[int, Event]] = field(default_factory=list)  # each with its time, else that of its append
+    steps: list[tuple[int, Step]] = field(default_factory=list)
+    progress: list[tuple[int, Progress]] = field(default_factory=list)
+    identities: dict[bytes, Identity] = field(default_factory=dict)
+    placements: Placements = field(default_factory=Placements)
+    topology: Topology = field(default_factory=Topology)
+    windows: dict[str, list[tuple[int, pl.DataFrame]]] = field(default_factory=dict)
+    dropped: int = 0  # beyond the bounds
+    _edges: dict[bytes, Edge] = field(default_factory=dict)
+    _fresh_edges: list[Edge] = field(default_factory=list)
+    _fresh_placements: list[Placement] = field(default_factory=list)
+
+    def take(self, record: Record, message: AnyMessage | None = None) -> bool:
+        """One record, decoded already or not. True if it is worth a look at once. Raises ValueError for a damaged one,
+        before anything of it was kept."""
+        if not record.value:
+            self.identities.pop(record.key, None)  # a removed key
+            return False
+        if record.topic == FEATURES:
+            table, end_ms, frame = decode_features(record.value)
+            self.windows.setdefault(table, []).append((end_ms, frame))
+            return False
+        return self._message(message or messages.decode(record.value), record)
+
+    def _message(self, message: AnyMessage, record: Record) -> bool:
+        match message:
+            case Event():
+                self.events.append((message.at_ms or record.append_ms, message))
+                return message.severity in SEVERE
+            case Step():
+                self.steps.append((message.at_ms or record.append_ms, message))
+            case Progress():
+                self.progress.append((message.at_ms or record.append_ms, message))
+                return True
+            case Placement():
+                self._fresh_placements.append(message)
+            case Edge() if self._edges.get(record.key) != message:  # pollers tell the same again and again
+                self._edges[record.key] = message
+                self._fresh_edges.append(message)
+            case Identity():
+                self.identities[record.key] = message
+            case _:
+                pass
+        return False
+
+    def case(self, now_ms: int, *, before_ms: int | None = None, frontier_ms: int | None = None) -> Case:
+        """The case of this moment. What is older than `before_ms` (half an hour) is forgotten; only windows that end
+        at `frontier_ms` or before are told: later ones are not whole yet."""
+        self.forget(now_ms - HORIZON_MS if before_ms is None else before_ms)
+        if self._fresh_edges:
+            self.topology, self._fresh_edges = self.topology.add(self._fresh_edges), []
+        if self._fresh_placements:
+            self.placements, self._fresh_placements = self.placements.add(self._fresh_placements), []
+        events = sorted((event for _, event in self.events), key=lambda e: (e.at_ms or 0, e.path, e.line))
+        return Case(
+            now_ms=now_ms,
+            events=tuple(in_context(events)),
+            progress=tuple(one for _, one in self.progress),
+            steps=tuple(step for _, step in self.steps),
+            identities=tuple(self.identities.values()),
+            features=self._features(frontier_ms),
+            window_ms=self.window_ms,
+            topology=self.topology,
+            placements=self.placements,
+        )
+
+    def _features(self, frontier_ms: int | None) -> dict[str, pl.DataFrame]:
+        found = {}
+        for table, closed in self.windows.items():
+            frames = [frame for end, frame in closed if frontier_ms is None or end <= frontier_ms]
+            if frames:
+                found[table] = _joined(frames)
+        return found
+
+    def forget(self, before_ms: int) -> None:
+        """Lets go of what is older, and of what is more than fits."""
+        self.events = [one for one in self.events if one[0] >= before_ms]
+        self.steps = [one for one in self.steps if one[0] >= before_ms]
+        self.progress = [one for one in self.progress if one[0] >= before_ms]
+        for table, closed in self.windows.items():
+            self.windows[table] = [(end, frame) for end, frame in closed if end >= before_ms]
+        if len(self.placements):
+            kept = self.placements.after(before_ms)
+            if len(kept) != len(self.placements):
+                self.placements = kept
+        self._bound()
+
+    def _bound(self) -> None:
+        before = len(self.events) + len(self.steps) + len(self.progress)
+        if len(self.events) > MAX_EVENTS:
+            ranked = sorted(self.events, key=lambda one: (one[1].severity in SEVERE, one[0]))
+            self.events = ranked[-MAX_EVENTS:]
+        self.steps, self.progress = self.steps[-MAX_STEPS:], self.progress[-MAX_PROGRESS:]
+        self.dropped += before - len(self.events) - len(self.steps) - len(self.progress)
+
+
+def _joined(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    return pl.concat(frames, how="diagonal_relaxed").sort("component", "end_ms")

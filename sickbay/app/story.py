@@ -1,0 +1,191 @@
+"""Everything that the log holds of one incident, read for a report: its own records, and what belongs to them.
+
+Nothing is joined to a group and nothing is written. Where retention has removed a part of the story, the rest is told.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from dashboards.timeline import Cost, Row, Told, cost, timeline
+from sickbay import actions as ledger
+from sickbay import messages
+from sickbay.actions import Action, Outcome
+from sickbay.app.incidents_topic import told as told_incident
+from sickbay.app.reading import since
+from sickbay.components import HOST_SCOPED, Kind, Name, host_of
+from sickbay.log import OffsetOutOfRange, Reader, Record, Task
+from sickbay.messages import Event, Incident, Placement
+from sickbay.topics import TOPICS, partition_of
+
+INCIDENTS, ACTIONS, OUTCOMES = "sickbay.incidents.v1", "sickbay.actions.v1", "sickbay.outcomes.v1"
+EVENTS, EVIDENCE, PLACEMENT = "sickbay.events.v1", "sickbay.evidence.v1", "sickbay.placement.v1"
+BEFORE_MS, AFTER_MS = 120_000, 120_000  # events around onset and detection that belong to the story
+MAX_EVENTS = 200
+MIN_ID = 4  # characters of a prefix that names an incident
+
+M = TypeVar("M")
+
+
+class NoSuchIncident(Exception):
+    """The log holds no such incident, or more than one; the text says what to do."""
+
+
+@dataclass(slots=True)
+class Story:
+    """One incident's records in the order of the log."""
+
+    incidents: list[Told[Incident]] = field(default_factory=list)
+    actions: list[Told[Action]] = field(default_factory=list)
+    outcomes: list[Told[Outcome]] = field(default_factory=list)
+    events: list[Told[Event]] = field(default_factory=list)
+    evidence: dict[str, int] = field(default_factory=dict)
+    placements: list[Told[Placement]] = field(default_factory=list)
+
+    @property
+    def incident(self) -> Incident:
+        """As it stands now."""
+        return self.incidents[-1].message
+
+    def rows(self) -> list[Row]:
+        """Its time line."""
+        return timeline(
+            self.incidents, self.actions, self.outcomes,
+            events=self.events, evidence=self.evidence, placements=self.placements,
+        )  # fmt: skip
+
+    def cost(self) -> Cost:
+        """What it took."""
+        return cost(self.incident, self.placements)
+
+
+def story(reader: Reader, wanted: str) -> Story:
+    """The story of the incident of that id, or of the only one whose id begins so. Raises NoSuchIncident."""
+    told = _incidents(reader)
+    found = Story(incidents=told[chosen(wanted, told)])
+    ids = {found.incident.id} | {one for one, records in told.items() if _went_into(records, found.incident.id)}
+    found.actions = [one for one in _kept(reader, ACTIONS, ledger.decode, Action) if one.message.incident in ids]
+    found.outcomes = [one for one in _kept(reader, OUTCOMES, ledger.decode, Outcome) if one.message.incident in ids]
+    hit = set(found.incident.affected.jobs)
+    placements = _kept(reader, PLACEMENT, messages.decode, Placement)
+    found.placements = [one for one in placements if one.message.job in hit]
+    found.evidence = _claims(reader, found)
+    found.events = list(_events(reader, found))
+    return found
+
+
+def chosen(wanted: str, known: "dict[str, list[Told[Incident]]]") -> str:
+    """The id that is meant. Raises NoSuchIncident."""
+    if wanted in known:
+        return wanted
+    alike = sorted(one for one in known if one.startswith(wanted)) if len(wanted) >= MIN_ID else []
+    if len(alike) == 1:
+        return alike[0]
+    if alike:
+        shown = ", ".join(alike[:5]) + (" ..." if len(alike) > 5 else "")
+        raise NoSuchIncident(f"{len(alike)} incidents begin with {wanted[:80]!r}: {shown}")
+    why = "" if len(wanted) >= MIN_ID else f" (a part of an id needs {MIN_ID} characters or more)"
+    raise NoSuchIncident(
+        f"no incident {wanted[:80]!r} among {len(known)} in the log{why}: see `sickbay incidents list`"
+    )
+
+
+def _incidents(reader: Reader) -> dict[str, list[Told[Incident]]]:
+    found: dict[str, list[Told[Incident]]] = {}
+    for record in _records(reader, Task(INCIDENTS, 0), 0):
+        one = told_incident(record.value)
+        if isinstance(one, Incident):
+            found.setdefault(one.id, []).append(Told(record.append_ms, one))
+    return found
+
+
+def _went_into(records: list[Told[Incident]], id: str) -> bool:
+    return records[-1].message.merged_into == id
+
+
+def _kept(reader: Reader, topic: str, decode: Callable[[bytes], object], kind: type[M]) -> Iterator[Told[M]]:
+    """All messages of one kind that a compacted topic keeps."""
+    for record in _records(reader, Task(topic, 0), 0):
+        one = _decoded(decode, record)
+        if isinstance(one, kind):
+            yield Told(record.append_ms, one)
+
+
+def _claims(reader: Reader, found: Story) -> dict[str, int]:
+    """When the log first took each claim of the incident."""
+    wanted = {one.id for one in (*found.incident.evidence, *found.incident.against)}
+    task, until_ms = Task(EVIDENCE, 0), found.incidents[-1].append_ms + AFTER_MS
+    appended: dict[str, int] = {}
+    for record in _records(reader, task, since(reader, task, _start_ms(found) - BEFORE_MS)):
+        if record.append_ms > until_ms or wanted <= appended.keys():
+            break
+        key = record.key.decode("utf-8", "replace")
+        one = _decoded(messages.decode, record) if key not in wanted else None
+        id = one.id if isinstance(one, messages.Evidence) else key
+        if id in wanted:
+            appended.setdefault(id, record.append_ms)
+    return appended
+
+
+def _events(reader: Reader, found: Story) -> Iterator[Told[Event]]:
+    """What the parts of the incident and their hosts said around its onset."""
+    names = _names(found.incident)
+    hosts = {host for one in names if (host := _host(one))}
+    wanted = names | {f"{Kind.HOST}:{host}" for host in hosts}
+    from_ms, until_ms = _start_ms(found) - BEFORE_MS, found.incidents[0].append_ms + AFTER_MS
+    left = MAX_EVENTS
+    for partition in sorted({partition_of(host.encode(), TOPICS[EVENTS].partitions) for host in hosts}):
+        task = Task(EVENTS, partition)
+        for record in _records(reader, task, since(reader, task, from_ms)):
+            if record.append_ms > until_ms or not left:
+                break
+            event = _decoded(messages.decode, record)
+            if not isinstance(event, Event) or (event.at_ms or from_ms) < from_ms:
+                continue  # an old one that was told late
+            if event.component in wanted or _blind(event, hosts):
+                left -= 1
+                yield Told(record.append_ms, event)
+
+
+def _start_ms(found: Story) -> int:
+    """When it began for the log: records of the onset cannot be older; an onset far before was told late."""
+    onset_ms = found.incident.onset_ms
+    first_ms = found.incidents[0].append_ms
+    return first_ms if onset_ms is None else min(first_ms, onset_ms)
+
+
+def _names(incident: Incident) -> set[Name]:
+    claims = (*incident.evidence, *incident.against)
+    return {incident.component, *(one.component for one in claims), *incident.affected.components}
+
+
+def _blind(event: Event, hosts: set[str]) -> bool:
+    return event.kind.startswith("monitor.") and (_host(event.component) in hosts or event.host in hosts)
+
+
+def _host(component: Name) -> str:
+    kind = component.partition(":")[0]
+    return (host_of(component) or "") if kind in HOST_SCOPED or kind == Kind.SWITCH else ""
+
+
+def _decoded(decode: Callable[[bytes], M], record: Record) -> M | None:
+    try:
+        return decode(record.value) if record.value else None
+    except ValueError:
+        return None
+
+
+def _records(reader: Reader, task: Task, offset: int) -> Iterator[Record]:
+    """The records from an offset on, up to where the log ends now: a live one goes on growing."""
+    bounds = reader.bounds(task)
+    offset = max(offset, bounds.begin)
+    while offset < bounds.end:
+        try:
+            records = reader.read(task, offset, 1000)
+        except OffsetOutOfRange as error:  # removed while we read
+            offset = max(offset + 1, error.bounds.begin)
+            continue
+        if not records:
+            return
+        yield from records
+        offset = records[-1].offset + 1

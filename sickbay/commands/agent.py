@@ -1,0 +1,78 @@
+"""`sickbay agent`: watches one host."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from sickbay.commands.settings import ConfigFile, settings_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from collectors.agent import Agent
+    from sickbay.app.exposition import Exposition
+    from sickbay.log import Appender
+    from sickbay.selfmetrics import SelfMetrics
+    from sickbay.settings import Config
+
+WAIT_S = 0.5  # at most, for a collection: an event is spooled as soon as it is read
+
+
+def agent(
+    *,
+    config: ConfigFile = None,
+    host: Annotated[str, Parameter(help="This host's name (default: as set, else what the system says).")] = "",
+    root: Annotated[Path | None, Parameter(help="Read every path below this folder (default: as set, else /).")] = None,
+) -> int:
+    """Watch one host: its kernel log, exporters and training logs. Ends on SIGTERM with everything spooled."""
+    import signal
+    import threading
+
+    from collectors.agent import start
+    from sickbay.commands.output import complain
+    from sickbay.log import wall_ms
+    from sickbay.selfmetrics import SelfMetrics
+
+    settings = _changed(settings_of(config), host, root)
+    stop = threading.Event()
+    for one in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(one, lambda *_: stop.set())
+    metrics = SelfMetrics()
+    running = start(settings, connection(settings), metrics=metrics, say=lambda text: complain(f"agent: {text}"))
+    exposition = exposed(settings.metrics.listen, metrics, running)
+    try:
+        while not stop.is_set():
+            running.step(wall_ms(), WAIT_S)
+    finally:
+        running.close()
+        if exposition is not None:
+            exposition.close()
+    return 0
+
+
+def exposed(listen: str, metrics: "SelfMetrics", running: "Agent") -> "Exposition | None":
+    """The agent's metrics and readiness over HTTP, where the settings say so."""
+    if not listen:
+        return None
+    from sickbay.app.exposition import Exposition
+
+    return Exposition(listen, metrics, lambda: {"agent": why} if (why := running.waiting) else {})
+
+
+def _changed(config: "Config", host: str, root: Path | None) -> "Config":
+    """The settings with what the command line says."""
+    from msgspec.structs import replace
+
+    told = {key: value for key, value in (("host", host), ("root", str(root) if root else "")) if value}
+    return replace(config, agent=replace(config.agent, **told))
+
+
+def connection(config: "Config") -> "Callable[[], Appender]":
+    """Opens what the agent appends to: a Kafka producer, or the embedded log of this machine."""
+    from sickbay.config import ConfigError
+    from sickbay.log.opened import open_appender
+
+    if config.log.engine == "memory":
+        raise ConfigError('[log] engine = "memory": no other process could read it; use "kafka" or "sqlite"')
+    return lambda: open_appender(config.log)

@@ -1,0 +1,50 @@
+"""`sickbay process`: the stages between the log's topics."""
+
+from typing import TYPE_CHECKING
+
+from sickbay.commands.settings import ConfigFile, settings_of
+
+if TYPE_CHECKING:
+    from sickbay.app.service import Service
+
+
+def process(*stages: str, config: ConfigFile = None) -> int:
+    """Run stages: ticker, windows, diagnosis, lag, alerts, archive (default: all that the settings ask for).
+
+    Ends on SIGTERM in good order with exit status 0; 4 where a stage failed or hangs.
+    """
+    from sickbay.app.service import Context, Service
+    from sickbay.app.stages import STAGES, chosen
+    from sickbay.commands.output import complain, usage
+    from sickbay.config import ConfigError
+    from sickbay.log.opened import open_log
+    from sickbay.selfmetrics import SelfMetrics
+
+    settings = settings_of(config)
+    if unknown := [name for name in stages if name not in STAGES]:
+        return usage("process", f"no stage {unknown[0]!r}; there are {', '.join(STAGES)}")
+    if settings.log.engine == "memory":
+        raise ConfigError('[log] engine = "memory": no other process could read it; use "kafka" or "sqlite"')
+    made = chosen(stages, settings)
+
+    def say(text: str) -> None:
+        complain(f"sickbay process: {text}")
+
+    log = open_log(settings.log)
+    service = Service(Context(settings, log, SelfMetrics(), say), made)
+    say(f"runs {', '.join(made)} on {settings.log.brokers or settings.log.path}")
+    status = service.run()
+    return end(service, log, status)
+
+
+def end(service: "Service", log: object, status: int) -> int:
+    """Closes the log; a stage that was left behind may hold it, so that only the end of the process helps."""
+    import os
+    import sys
+
+    if service.left_behind:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    getattr(log, "close", lambda: None)()
+    return status

@@ -1,0 +1,63 @@
+"""`sickbay report ID`: one incident's post-mortem from the log."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from sickbay.commands.output import UNDELIVERED, complain, deliver, unwritable, usage, write_json
+from sickbay.commands.settings import ConfigFile, settings_of
+from sickbay.settings import LogSettings
+
+NEEDS = ("jinja2", "altair", "vl_convert")
+
+
+def report(
+    incident: Annotated[str, Parameter(help="The incident's id, or its first characters.")],
+    /,
+    *,
+    config: ConfigFile = None,
+    html: Annotated[Path | None, Parameter(help="Write an HTML page to this file.")] = None,
+    json: Annotated[bool, Parameter(help="JSON on standard output.", negative="")] = False,
+    lang: Annotated[Literal["en", "zh"] | None, Parameter(help="Language (default: that of the settings).")] = None,
+) -> int:
+    """Tell the story of one incident: what was wrong, what happened when, what was done, what it took.
+
+    Exit status: 0 told, 2 bad usage or no such incident, 4 the log could not be read or the page not be written.
+    """
+    settings = settings_of(config)
+    if problem := _problem(settings.log) or (unwritable("--html", html, NEEDS) if html else ""):
+        return usage("report", problem)
+    from sickbay.app.report import as_json, print_story, write_page
+    from sickbay.app.story import NoSuchIncident, story
+    from sickbay.log.opened import open_log
+
+    language = lang or settings.report.lang
+    log = open_log(settings.log)
+    try:
+        told = story(log.reader(), incident)
+    except NoSuchIncident as error:
+        return usage("report", str(error))
+    finally:
+        log.close()
+    if json:
+        write_json(as_json(told, language))
+    else:
+        deliver(lambda: print_story(told, language))
+    if html:
+        try:
+            write_page(html, told, language)
+        except OSError as error:
+            complain(f"sickbay report: --html {html}: {error.strerror or error}")
+            return UNDELIVERED
+        complain(f"report: {html}")
+    return 0
+
+
+def _problem(log: LogSettings) -> str:
+    """Why there is no log to read: reading must not make an empty one."""
+    if log.engine == "memory":
+        return "the log is in memory: only the process that holds it knows its incidents"
+    if log.engine == "sqlite" and not Path(log.path).is_dir():
+        return f"there is no log at {log.path}: name its settings with --config FILE"
+    return ""

@@ -1,0 +1,63 @@
+"""`sickbay up`: everything in one process, for one machine or a small site."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from sickbay.commands.settings import ConfigFile, settings_of
+
+if TYPE_CHECKING:
+    from sickbay.app.simulated_site import Simulated
+    from sickbay.settings import Config
+
+SIMULATED = Path("sickbay-simulated")
+HOSTS = ("n1", "n2", "n3", "n4")
+
+
+def up(
+    *,
+    config: ConfigFile = None,
+    agent: Annotated[tuple[Path, ...], Parameter(help="Settings of an agent to run here too; may be repeated.")] = (),
+    simulate: Annotated[
+        bool, Parameter(help="Watch a made-up site of four hosts, whose cards fall off the bus.", negative="")
+    ] = False,
+    seconds: Annotated[float | None, Parameter(help="End after so long (default: on SIGTERM or Ctrl-C).")] = None,
+) -> int:
+    """Run all of Sickbay in one process: stages, poller, remediation and agents, on the log that the settings name.
+
+    Ends in good order with exit status 0; 4 where a stage failed or hangs.
+    """
+    import threading
+
+    from sickbay.app.service import Context, Service
+    from sickbay.app.up import stages
+    from sickbay.commands.output import complain
+    from sickbay.commands.process import end
+    from sickbay.log.opened import open_log
+    from sickbay.selfmetrics import SelfMetrics
+
+    settings, agents, simulated = settings_of(config), [settings_of(file) for file in agent], None
+    if simulate:
+        settings, simulated = simulated_site(settings)
+        agents += simulated.agents(settings)
+
+    def say(text: str) -> None:
+        complain(f"{time.strftime('%H:%M:%S')} {text}")
+
+    log = open_log(settings.log)
+    made = stages(settings, agents, simulated)
+    service = Service(Context(settings, log, SelfMetrics(), say), made)
+    say(f"up: {', '.join(made)}; the log: {settings.log.brokers or settings.log.path}")
+    if seconds is not None:
+        threading.Timer(seconds, service.stop).start()
+    return end(service, log, service.run())
+
+
+def simulated_site(config: "Config") -> "tuple[Config, Simulated]":
+    """A made-up site beside the log, and the settings to watch it with."""
+    from sickbay.app.simulated_site import Simulated
+
+    simulated = Simulated(SIMULATED.absolute(), HOSTS)
+    return simulated.settings(config), simulated

@@ -1,0 +1,95 @@
+"""Questions about partitions and groups of a Kafka log, on connections of their own."""
+
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from sickbay.log import Bounds, Closed, LogBusy, LogError, Position, Task, checks
+from sickbay.log.kafka_clients import CALL_S, CLIENT, confluent, fetching
+from sickbay.log.kafka_errors import SLOW, explained
+from sickbay.settings import LogSettings
+from sickbay.topics import MIB, Topic
+
+RETRY_S = 0.05
+
+
+class Asker:
+    """Questions about partitions and groups, asked by any thread; it never fetches, so answers do not wait."""
+
+    def __init__(self, settings: LogSettings, topics: Mapping[str, Topic], admin: Any) -> None:
+        self._settings, self._topics, self._admin = settings, topics, admin
+        self._client = confluent()
+        self._consumer = self._client.Consumer(
+            fetching(settings, MIB) | {"group.id": f"{settings.prefix}{CLIENT}-asks"}
+        )
+        self._closed = False
+        self._lock = threading.Lock()
+
+    def place(self, task: Task, offset: int | None = None) -> Any:
+        """The client's word for it."""
+        name, partition = self._settings.prefix + task.topic, task.partition
+        if offset is None:
+            return self._client.TopicPartition(name, partition)
+        return self._client.TopicPartition(name, partition, offset)
+
+    def bounds(self, task: Task) -> Bounds:
+        """The offsets that are kept; an open transaction and what lies behind it are not there yet."""
+        checks.known(self._topics, task)
+        deadline = time.monotonic() + CALL_S
+        while True:
+            self._allow()
+            try:
+                found = self._consumer.get_watermark_offsets(self.place(task), timeout=CALL_S)
+                if found is not None:
+                    return Bounds(*found)
+            except self._client.KafkaException as caught:
+                error = caught.args[0]
+                passing = error.retriable() or error.name() in SLOW
+                if not passing or time.monotonic() > deadline:
+                    raise self._explained(error, task.topic) from None
+            if time.monotonic() > deadline:
+                raise LogBusy(f"{self._settings.brokers}: no answer within {CALL_S:.0f} s")
+            time.sleep(RETRY_S)  # a partition that was just made, or whose leader moves
+
+    def committed(self, group: str, task: Task) -> Position | None:
+        """What a group committed, once no transaction of it is open."""
+        checks.known(self._topics, task)
+        self._allow()
+        asked = self._client.ConsumerGroupTopicPartitions(self._settings.prefix + group, [self.place(task)])
+        futures = self._admin.list_consumer_group_offsets([asked], require_stable=True, request_timeout=CALL_S)
+        found = self._answer(next(iter(futures.values())), group).topic_partitions[0]
+        if found.error is not None:
+            raise self._explained(found.error, group)
+        return None if found.offset < 0 else Position(found.offset, found.metadata or "")
+
+    def holder(self, group: str, member: str) -> str | None:
+        """The broker's name for the life that now is `member` of `group`, None where there is none."""
+        self._allow()
+        futures = self._admin.describe_consumer_groups([self._settings.prefix + group], request_timeout=CALL_S)
+        for one in self._answer(next(iter(futures.values())), group).members:
+            if one.group_instance_id == member:
+                return str(one.member_id)
+        return None
+
+    def _allow(self) -> None:
+        if self._closed:
+            raise Closed("the log was closed")
+
+    def _answer(self, future: Any, what: str) -> Any:
+        try:
+            return future.result(timeout=CALL_S + 1)
+        except self._client.KafkaException as error:
+            raise self._explained(error.args[0], what) from None
+        except TimeoutError:
+            raise LogBusy(f"{self._settings.brokers}: no answer within {CALL_S:.0f} s") from None
+
+    def _explained(self, error: Any, what: str) -> LogError:
+        return explained(error.name(), error.str(), self._settings, self._settings.prefix + what)
+
+    def close(self) -> None:
+        """Let go."""
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._consumer.close()

@@ -1,0 +1,168 @@
+"""From settings to what the two clients want to be told: addresses, trust, users, time limits."""
+
+import logging
+import socket
+import ssl
+from pathlib import Path
+from typing import Any
+
+from sickbay.log import LogError
+from sickbay.log.kafka_errors import explained
+from sickbay.settings import LogSettings
+from sickbay.topics import KIB, MIB
+
+CALL_S = 10.0  # no call waits longer for the brokers
+CLIENT = "sickbay"
+FETCH_WAIT_MS = 100  # a broker without news answers after so long; news are answered at once
+AHEAD_KBYTES = 16 * KIB  # fetched ahead of a processor
+OVERHEAD = 512  # bytes that a record may take beside key and value: batch header, lengths, time, offset
+
+log = logging.getLogger("sickbay.log.kafka")
+
+
+def confluent() -> Any:
+    """The package confluent_kafka. Raises LogError where it is not installed: appending goes without it."""
+    try:
+        import confluent_kafka
+        import confluent_kafka.admin
+    except ImportError:
+        raise LogError("reading a Kafka log needs confluent-kafka: pip install 'sickbay[kafka]'") from None
+    return confluent_kafka
+
+
+def checked(settings: LogSettings) -> None:
+    """Raises LogError where the settings cannot lead to a broker."""
+    if not settings.brokers:
+        raise LogError("[log] brokers is empty: name some brokers as host:port,host:port")
+    if settings.sasl and not (settings.user and settings.password_file):
+        raise LogError(f'[log] sasl = "{settings.sasl}" needs user and password_file')
+    if bool(settings.certificate_file) != bool(settings.private_key_file):
+        raise LogError("[log] certificate_file and private_key_file belong together")
+    for key in ("ca_file", "certificate_file", "private_key_file"):
+        path = getattr(settings, key)
+        if path and not settings.tls:
+            raise LogError(f"[log] {key} is set but tls is not true")
+        if path:
+            _text(key, path)
+
+
+def password(settings: LogSettings) -> str:
+    """What password_file holds, without the line's end. Raises LogError."""
+    return _text("password_file", settings.password_file).rstrip("\r\n")
+
+
+def _text(key: str, path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise LogError(f"[log] {key} = {path!r}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def protocol(settings: LogSettings) -> str:
+    """What both clients call the kind of connection."""
+    return ("SASL_" if settings.sasl else "") + ("SSL" if settings.tls else "PLAINTEXT")
+
+
+def properties(settings: LogSettings, **more: object) -> dict[str, object]:
+    """What confluent-kafka is told; `more` with underscores for dots."""
+    checked(settings)
+    found: dict[str, object] = {
+        "bootstrap.servers": settings.brokers,
+        "client.id": CLIENT,
+        "security.protocol": protocol(settings),
+        "socket.timeout.ms": int(CALL_S * 1000),
+        "socket.connection.setup.timeout.ms": 5000,
+        "socket.keepalive.enable": True,
+        "reconnect.backoff.max.ms": 2000,  # the default of 10 s is longer than a restarted broker needs
+        "allow.auto.create.topics": False,
+        "logger": log,
+    }
+    if settings.tls:
+        files = (
+            ("ca", settings.ca_file),
+            ("certificate", settings.certificate_file),
+            ("key", settings.private_key_file),
+        )
+        found |= {f"ssl.{name}.location": path for name, path in files if path}
+    if settings.sasl:
+        found |= {"sasl.mechanism": settings.sasl, "sasl.username": settings.user, "sasl.password": password(settings)}
+    return found | {name.replace("_", "."): value for name, value in more.items()}
+
+
+def fetching(settings: LogSettings, largest: int) -> dict[str, object]:
+    """What every consumer is told."""
+    return properties(
+        settings,
+        enable_auto_commit=False,
+        enable_auto_offset_store=False,
+        auto_offset_reset="error",  # a removed offset is never passed over
+        isolation_level="read_committed",
+        enable_partition_eof=True,
+        fetch_wait_max_ms=FETCH_WAIT_MS,
+        max_partition_fetch_bytes=max(MIB, largest + 4 * KIB),
+        queued_max_messages_kbytes=AHEAD_KBYTES,
+        fetch_max_bytes=max(16 * MIB, largest + 4 * KIB),
+    ) | {"receive.message.max.bytes": max(16 * MIB, largest + 4 * KIB) + MIB}
+
+
+def arguments(settings: LogSettings, **more: object) -> dict[str, object]:
+    """What kafka-python is told."""
+    checked(settings)
+    found: dict[str, object] = {
+        "bootstrap_servers": settings.brokers.split(","),
+        "client_id": CLIENT,
+        "security_protocol": protocol(settings),
+        "bootstrap_timeout_ms": int(CALL_S * 1000),
+        "request_timeout_ms": int(CALL_S * 1000),
+        "reconnect_backoff_max_ms": 2000,
+    }
+    if settings.tls:
+        found["ssl_context"] = trust(settings)
+    if settings.sasl:
+        found |= {
+            "sasl_mechanism": settings.sasl,
+            "sasl_plain_username": settings.user,
+            "sasl_plain_password": password(settings),
+        }
+    return found | more
+
+
+def trust(settings: LogSettings) -> ssl.SSLContext:
+    """Whom we believe and who we are. Raises LogError."""
+    try:
+        context = ssl.create_default_context(cafile=settings.ca_file or None)
+        if settings.certificate_file:
+            context.load_cert_chain(settings.certificate_file, settings.private_key_file)
+    except (ssl.SSLError, OSError) as error:
+        raise LogError(f"[log] ca_file, certificate_file or private_key_file: {error}") from None
+    return context
+
+
+def why_unreachable(settings: LogSettings) -> LogError:
+    """What keeps us from the brokers, found by trying each: no name, no connection, no TLS, or silence."""
+    reasons = [(address, *_tried(settings, address)) for address in settings.brokers.split(",")]
+    for _, name, text in reasons:
+        if name == "_SSL":
+            return explained(name, text, settings)
+    return explained("_TRANSPORT", "; ".join(f"{address}: {text}" for address, _, text in reasons), settings)
+
+
+def reached(settings: LogSettings) -> bool:
+    """Whether any broker takes a connection now."""
+    return any(_tried(settings, address)[0] == "" for address in settings.brokers.split(","))
+
+
+def _tried(settings: LogSettings, address: str) -> tuple[str, str]:
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    try:
+        with socket.create_connection((host, int(port)), timeout=2) as plain:
+            if settings.tls:
+                plain.settimeout(2)
+                with trust(settings).wrap_socket(plain, server_hostname=host):
+                    pass
+    except ssl.SSLError as error:
+        return "_SSL", str(error)
+    except (OSError, OverflowError) as error:
+        return "_TRANSPORT", str(error)
+    return "", "it takes connections but does not answer" + ("" if settings.tls else "; does it want TLS?")

@@ -1,0 +1,187 @@
+"""The stage that polls: what reaches the log, when, and what a question that fails does not do."""
+
+from pathlib import Path
+
+import pytest
+
+from collectors import poll, scheduler_slurm
+from collectors.poll import AGAIN_MS, Poller, PollFailed
+from sickbay import selfmetrics
+from sickbay.admission import Admission
+from sickbay.log import Record, tasks_of
+from sickbay.log.memory import MemoryLog
+from sickbay.messages import AnyMessage, Edge, Event, Placement, decode
+from sickbay.programs import NoAnswer, ask
+from sickbay.selfmetrics import SelfMetrics
+from sickbay.settings import Config, Slurm
+
+T = 1_773_203_400_000
+S = 1000
+JOB = "~".join(
+    ["9", "0", "RUNNING", "n[1-2]", "2026-03-11T04:20:00", "NONE", "eve", "2", "1", "NO", "1", "1", "0", "x"]
+)
+NODES = (
+    "NodeName=n1 Arch=x86_64 CPUTot=8 State=IDLE Partitions=train\n"
+    "NodeName=n2 Arch=x86_64 CPUTot=8 State=IDLE+DRAIN Partitions=train Reason=x [li@2026-03-11T04:25:00]\n"
+)
+CONF = "SwitchName=leaf1 Nodes=n[1-2]\nSwitchName=leaf2 Nodes=n[3-4]\nSwitchName=spine Switches=leaf[1-2]\n"
+
+
+class FakeSlurm:
+    """Answers what it is set to; a failure is raised."""
+
+    def __init__(self) -> None:
+        self.jobs, self.nodes, self.failure = [JOB], NODES, ""
+
+    def __call__(self, program: str, *arguments: str) -> str:
+        if self.failure:
+            raise PollFailed(self.failure)
+        if program == "scontrol":
+            return self.nodes
+        mark = arguments[-1].partition(":")[2].partition(",")[0]
+        return "".join(job.replace("~", mark) + mark + "\n" for job in self.jobs)
+
+
+class Site:
+    """A fake Slurm, polled to a log in memory."""
+
+    def __init__(self, settings: Slurm | None = None, key: bytes | None = None) -> None:
+        self.slurm, self.log, self.metrics, self.said = FakeSlurm(), MemoryLog(), SelfMetrics(), list[str]()
+        sources = scheduler_slurm.of(self.slurm, settings or Slurm())
+        self.poller = Poller(sources, self.log.appender(), self.metrics, self.said.append, key)
+
+    def until(self, now_ms: int) -> None:
+        while self.poller.step(now_ms):
+            pass
+
+    def records(self, topic: str) -> list[Record]:
+        reader = self.log.reader()
+        return [record for task in tasks_of(self.log.topics, [topic]) for record in reader.read(task, 0)]
+
+    def told(self, topic: str) -> list[AnyMessage]:
+        return [decode(record.value or b"") for record in self.records(topic)]
+
+
+def placements(site: Site) -> list[tuple[str, int | None]]:
+    return [(one.job, one.to_ms) for one in site.told("sickbay.placement.v1") if isinstance(one, Placement)]
+
+
+def test_the_first_polls_tell_what_stands_and_later_ones_what_changes() -> None:
+    site = Site()
+    site.until(T)
+    assert placements(site) == [("9", None)]
+    assert [record.key for record in site.records("sickbay.placement.v1")] == [b"9"]
+    (event,) = site.told("sickbay.events.v1")
+    assert isinstance(event, Event)
+    assert (event.component, event.kind, event.attributes["user"]) == ("host:n2", "scheduler.host_drained", "li")
+    for after_s in (1, 5, 10, 15):
+        site.until(T + after_s * S)
+    assert len(site.records("sickbay.placement.v1")) == len(site.records("sickbay.events.v1")) == 1
+    site.until(T + AGAIN_MS)
+    assert placements(site) == [("9", None)] * 2
+
+
+def test_a_question_that_fails_ends_nothing_and_is_said_once() -> None:
+    site = Site()
+    site.until(T)
+    site.slurm.failure = "squeue did not answer within 5 s"
+    for after_s in range(5, 305, 5):
+        site.until(T + after_s * S)
+    assert placements(site) == [("9", None)]
+    assert [text for text in site.said if "did not answer" in text and "jobs" in text] == [site.said[0]]
+    assert site.metrics.value(selfmetrics.PROBE_FAILED, source="slurm_jobs") == 60
+    assert "slurm_jobs" in site.poller.waiting
+    site.slurm.failure = ""
+    site.until(T + 310 * S)
+    assert placements(site) == [("9", None)]
+    assert site.poller.waiting == ""
+    assert site.said[-2:] == ["slurm_jobs: answers again", "slurm_nodes: answers again"]
+
+
+@pytest.mark.parametrize("answer", ["", "error: something odd\n", "NodeName=\n"])
+def test_an_answer_without_nodes_is_no_answer(answer: str) -> None:
+    site = Site()
+    site.slurm.nodes = answer
+    site.until(T)
+    assert "slurm_nodes" in site.poller.waiting
+    assert site.records("sickbay.events.v1") == []
+
+
+def test_what_could_not_be_appended_is_told_by_the_next_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    site = Site()
+    site.log.close()  # every append fails
+    site.until(T)
+    assert "slurm_jobs" in site.poller.waiting
+    log = MemoryLog()
+    monkeypatch.setattr(site.poller, "_appender", log.appender())
+    site.log = log
+    site.until(T + 5 * S)
+    assert placements(site) == [("9", None)]
+
+
+def test_events_are_signed_as_the_host_that_they_speak_of() -> None:
+    key = b"k" * 32
+    site = Site(key=key)
+    site.until(T)
+    gate = Admission(key, require_signed=True)
+    (record,) = site.records("sickbay.events.v1")
+    assert record.key == b"n2"
+    assert isinstance(gate.message(record).message, Event)
+
+
+def test_a_clock_that_is_set_back_stops_no_poll() -> None:
+    site = Site()
+    site.until(T)
+    site.until(T - 86_400 * S)
+    site.slurm.jobs = []
+    site.until(T - 86_400 * S + 5 * S)
+    site.until(T - 86_400 * S + 70 * S)
+    assert len(placements(site)) == 2
+
+
+def test_the_topology_file_is_told_and_what_leaves_it_ends(tmp_path: Path) -> None:
+    file = tmp_path / "topology.conf"
+    file.write_text(CONF)
+    site = Site(Slurm(topology_conf=str(file)))
+    site.until(T)
+    edges = [one for one in site.told("sickbay.topology.v1") if isinstance(one, Edge)]
+    assert len(edges) == 6
+    assert ("host:n1", "switch:leaf1", None) in [(one.child, one.parent, one.to_ms) for one in edges]
+    file.write_text(CONF.replace("n[3-4]", "n4"))
+    site.until(T + 30 * S)
+    (ended,) = [one for one in site.told("sickbay.topology.v1") if isinstance(one, Edge)][6:]
+    assert (ended.child, ended.to_ms) == ("host:n3", T + 30 * S)
+    for bad in ("", "SwitchName=leaf1 Nodes=n[1-\nwhat is this\n"):  # an editor at work
+        file.write_text(bad)
+        site.until(T + 60 * S)
+        site.until(T + 90 * S)
+    file.unlink()
+    site.until(T + 120 * S)
+    assert len(site.records("sickbay.topology.v1")) == 7
+    assert "topology_conf" in site.poller.waiting
+
+
+def test_the_catalogue_holds_what_can_be_made() -> None:
+    for name in poll.CATALOGUE:
+        assert poll.sources([name], Config())
+    with pytest.raises(KeyError):
+        poll.sources(["nonsense"], Config())
+
+
+def test_the_commands_are_asked_in_utc_with_the_settings_conf(tmp_path: Path) -> None:
+    script = tmp_path / "squeue"
+    script.write_text('#!/bin/sh\necho "$TZ $SLURM_CONF $SQUEUE_FORMAT $1"\n')
+    script.chmod(0o755)
+    settings = Slurm(bin=str(tmp_path), conf="/etc/my/slurm.conf")
+    commands = scheduler_slurm.Commands(settings, {"SQUEUE_FORMAT": "%all", "TZ": "Asia/Shanghai"})
+    assert commands("squeue", "a b;c") == "UTC /etc/my/slurm.conf  a b;c\n"
+    with pytest.raises(PollFailed, match=r"\[slurm\] bin"):
+        commands("scontrol")
+    script.write_text("#!/bin/sh\necho 'slurm_load_jobs error: Unable to contact' >&2\nexit 1\n")
+    with pytest.raises(PollFailed, match="Unable to contact"):
+        commands("squeue")
+
+
+def test_a_program_that_hangs_is_ended_with_what_it_started() -> None:
+    with pytest.raises(NoAnswer, match=r"0\.2 s"):  # the child of the shell holds the pipe open
+        ask(["/bin/sh", "-c", "sleep 60 & sleep 60"], timeout_s=0.2, env={})

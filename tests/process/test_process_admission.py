@@ -1,0 +1,136 @@
+"""Who may say what: forged, unsigned and foreign records never reach a verdict, and never vanish."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from sickbay.admission import Admission, Refused, admission, secret
+from sickbay.app.live import FrameReader
+from sickbay.config import ConfigError
+from sickbay.layouts import Schemas, decoded
+from sickbay.log import Record, Task
+from sickbay.log.memory import MemoryLog
+from sickbay.messages import Event, Identity, encode
+from sickbay.seal import Seal, host_key, sealed
+from sickbay.sequences import REMEMBERED, Sequences
+from sickbay.settings import Security
+from tests.process.kit import EVENTS, KEY, SMALL, TELEMETRY, Agent, lost_card
+
+NOW = 1_796_000_000_000
+
+
+def _record(value: bytes, key: bytes = b"n1", topic: str = EVENTS) -> Record:
+    return Record(topic, 0, 0, NOW, key, value)
+
+
+def _sealed(event: Event, host: str = "n1", key: bytes | None = None) -> bytes:
+    return sealed(encode(event), Seal(host=host, incarnation=1, sequence=1), key or host_key(KEY, host))
+
+
+STRICT, OPEN = Admission(KEY, require_signed=True), Admission()
+
+
+def test_a_host_that_signs_with_its_own_secret_is_heard() -> None:
+    told = STRICT.message(_record(_sealed(lost_card("n1", NOW))))
+    assert isinstance(told.message, Event)
+    assert told.seal is not None
+    assert told.seal.host == "n1"
+
+
+@pytest.mark.parametrize(
+    ("value", "key", "why"),
+    [
+        (_sealed(lost_card("n1", NOW), key=host_key(KEY, "n2")), b"n1", "signature"),
+        (_sealed(lost_card("n1", NOW), key=KEY), b"n1", "signature"),  # not even with the cluster's
+        (_sealed(lost_card("n1", NOW)).replace(b"fell off", b"sits on"), b"n1", "signature"),
+        (encode(lost_card("n1", NOW)), b"n1", "unsigned"),
+        (sealed(encode(lost_card("n1", NOW)), Seal(host="n1", incarnation=1, sequence=1)), b"n1", "unsigned"),
+        (_sealed(lost_card("n2", NOW)), b"n1", "n1 speaks for n2"),
+        (_sealed(lost_card("n2", NOW, host="")), b"n1", "n1 speaks for n2"),
+        (_sealed(lost_card("n1", NOW), host="n2"), b"n1", "key"),
+        (_sealed(lost_card("n1", NOW))[:-3], b"n1", "unsigned"),
+        (b'{"type":"event","seal":{}}', b"n1", "seal"),
+    ],
+)
+def test_whoever_is_not_what_it_says_is_refused(value: bytes, key: bytes, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        STRICT.message(_record(value, key))
+
+
+def test_without_a_key_seals_are_taken_off_and_hosts_still_compared() -> None:
+    assert OPEN.message(_record(encode(lost_card("n1", NOW)))).seal is None
+    assert OPEN.message(_record(_sealed(lost_card("n1", NOW)))).seal is not None
+    with pytest.raises(Refused, match="speaks for"):
+        OPEN.message(_record(_sealed(lost_card("n2", NOW))))
+
+
+def test_a_wrong_signature_is_refused_even_where_none_is_required() -> None:
+    with pytest.raises(ValueError, match="signature"):
+        Admission(KEY).message(_record(_sealed(lost_card("n1", NOW), key=KEY)))
+
+
+def test_a_host_names_its_own_devices_only() -> None:
+    identity = Identity(host="n2", index="0", pci="0000:00:00")
+    value = sealed(encode(identity), Seal(host="n1", incarnation=1, sequence=1), host_key(KEY, "n1"))
+    with pytest.raises(Refused, match="n1 speaks for n2"):
+        STRICT.message(_record(value, b"n2 accelerator 0", "sickbay.topology.v1"))
+
+
+def test_frames_are_checked_like_events() -> None:
+    log = MemoryLog(SMALL, clock=lambda: NOW)
+    signed, bare = Agent("n1", log.appender()).sample(NOW), Agent("n1", log.appender(), key=None).sample(NOW)
+    schemas = Schemas()
+    for record in log.reader().read(Task("sickbay.schemas.v1", 0), 0):
+        schemas.learn(decoded(record.value or b""))
+    assert STRICT.frame(_record(signed, b"n1", TELEMETRY), schemas).verified
+    assert not OPEN.frame(_record(signed, b"n1", TELEMETRY), schemas).verified
+    for strict, value, key, why in (
+        (STRICT, bare, b"n1", "unsigned"),
+        (STRICT, signed, b"n2", "key"),
+        (Admission(bytes(32)), signed, b"n1", "signature"),
+        (Admission(None, require_signed=True), signed, b"n1", "cannot be checked"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            strict.frame(_record(value, key, TELEMETRY), schemas)
+
+
+def test_a_frame_with_rows_of_another_host_is_refused() -> None:
+    log = MemoryLog(SMALL, clock=lambda: NOW)
+    agent, read = Agent("n1", log.appender()), FrameReader(log)
+    assert read(_record(agent.sample(NOW), b"n1", TELEMETRY)).host == "n1"
+    with pytest.raises(Refused, match="n1 speaks for accelerator:n2"):
+        read(_record(agent.sample(NOW, "n2"), b"n1", TELEMETRY))
+
+
+def test_the_key_is_read_from_its_file_or_a_clear_error(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    for text, right in ((KEY.hex() + "\n", True), ("xyz", False), ("00", False), ("", False), ("é" * 40, False)):
+        path.write_text(text, encoding="utf-8")
+        if right:
+            assert secret(str(path)) == KEY
+        else:
+            with pytest.raises(ConfigError, match="hex digits"):
+                secret(str(path))
+    with pytest.raises(ConfigError, match="No such file"):
+        admission(Security(key_file=str(tmp_path / "none")))
+    assert admission(Security()).key is None
+
+
+def test_sequences_tell_what_was_there_and_what_is_missing() -> None:
+    found = Sequences()
+    told = [(1, True, 0), (2, True, 0), (2, False, 0), (5, True, 2), (4, True, 0), (4, False, 0), (1, False, 0)]
+    for number, fresh, missed in told:
+        assert found.place("t", "h", 7, number) == (fresh, missed), number
+    assert found.place("t", "h", 8, 1) == (True, 0)  # another incarnation
+    assert found.place("u", "h", 7, 2) == (True, 0)  # another topic
+    for number in range(10, 10 + 5 * REMEMBERED):
+        found.place("t", "h", 9, number)
+    assert found.place("t", "h", 9, 10) == (True, 0)  # too old to be known: twice is better than lost
+    assert len(found._senders["t", "h", 9].seen) <= 2 * REMEMBERED + 1
+
+
+def test_unknown_fields_in_a_seal_are_refused() -> None:
+    payload = msgspec.json.encode({"type": "event", "seal": {"host": "n1", "incarnation": 1, "sequence": 1, "x": 1}})
+    with pytest.raises(ValueError, match="seal"):
+        OPEN.message(_record(payload))

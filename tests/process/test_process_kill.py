@@ -1,0 +1,175 @@
+"""A real `sickbay process` on an embedded log, killed at random moments while agents speak: the same comes out."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sickbay.app.incidents_topic import current
+from sickbay.log import wall_ms
+from sickbay.log.sqlite import SqliteLog
+from tests.process.kit import (
+    DEADLETTER,
+    EVIDENCE,
+    KEY,
+    Agent,
+    await_true,
+    calm,
+    everything,
+    features,
+    incidents,
+    lost_card,
+    only,
+)
+
+SETTINGS = """
+[log]
+path = "log"
+[windows]
+width_s = 1
+lateness_s = 1
+horizon_s = 60
+[security]
+key_file = "key"
+require_signed = true
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    (tmp_path / "sickbay.toml").write_text(SETTINGS)
+    (tmp_path / "key").write_text(KEY.hex())
+    return tmp_path
+
+
+@contextmanager
+def process(site: Path, *stages: str) -> Iterator[subprocess.Popen[bytes]]:
+    with (site / "stderr").open("ab") as log:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "sickbay", "process", *stages], cwd=site, stderr=log,
+            env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+        )  # fmt: skip
+    try:
+        yield child
+    finally:
+        if child.poll() is None:
+            child.kill()
+        child.wait(20)
+
+
+class Cluster(threading.Thread):
+    """Hosts that send a frame each 0.2 s, and lose a card, one host after the other."""
+
+    def __init__(self, log: SqliteLog, hosts: int = 6) -> None:
+        super().__init__(daemon=True)
+        self._appender = log.appender()
+        self._agents = [Agent(f"n{number}", self._appender) for number in range(hosts)]
+        self.over = threading.Event()
+        self.lost: list[str] = []
+
+    def run(self) -> None:
+        beats = 0
+        while not self.over.wait(0.2):
+            now, beats = wall_ms(), beats + 1
+            for agent in self._agents:
+                agent.sample(now)
+            self._appender.flush()
+            if beats % 15 == 5 and len(self.lost) < len(self._agents):
+                agent = self._agents[len(self.lost)]
+                agent.say(lost_card(agent.host, now))
+                agent.numbers["sickbay.events.v1"] -= 1  # and again: no answer came in time
+                agent.say(lost_card(agent.host, now))
+                self._appender.flush()
+                self.lost.append(agent.host)
+
+
+def _said(site: Path) -> str:
+    return (site / "stderr").read_text(errors="replace")
+
+
+@pytest.mark.slow
+def test_kills_at_random_moments_change_nothing(site: Path) -> None:
+    log, chance = SqliteLog(site / "log"), random.Random(11)
+    cluster = Cluster(log)
+    cluster.start()
+    for _ in range(7):
+        with process(site) as child:
+            time.sleep(chance.uniform(1.2, 3.2))
+            assert child.poll() is None, _said(site)
+            child.kill()
+    with process(site) as child:
+        assert await_true(lambda: len(cluster.lost) == 6)
+        cluster.over.set()
+        cluster.join()
+        assert await_true(lambda: len(incidents(log)) == 6), _said(site)
+        time.sleep(3)  # the last windows close
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(20) == 0, _said(site)
+    quiet = calm(log, width_ms=1000, lateness_ms=1000)
+    assert features(log)
+    _same_features(features(log), features(quiet))
+    assert incidents(log) == incidents(quiet)
+    assert {str(word[1]) for word in incidents(log).values()} == {f"accelerator:{h}/0000:00:00" for h in cluster.lost}
+    claims = [one.key for one in only(log, EVIDENCE)]
+    assert len(claims) == len(set(claims)) >= 6
+    assert not only(log, DEADLETTER)
+    log.close()
+
+
+def _same_features(found: list[tuple[int, bytes, bytes]], right: list[tuple[int, bytes, bytes]]) -> None:
+    """The calm run may know less of the last second: its last tick is the last record."""
+    for partition in {one[0] for one in right}:
+        mine = [one for one in found if one[0] == partition]
+        theirs = [one for one in right if one[0] == partition]
+        assert mine[: len(theirs)] == theirs[: len(mine)]
+        assert abs(len(mine) - len(theirs)) <= 1
+
+
+@pytest.mark.slow
+def test_an_explicit_event_is_an_incident_within_two_seconds_and_the_heartbeat_goes_on(site: Path) -> None:
+    log = SqliteLog(site / "log")
+    agent = Agent("n1", log.appender())
+    reader = log.reader()
+    with process(site) as child:
+        assert await_true(lambda: current(reader)[1] is not None), _said(site)
+        began = time.monotonic()
+        agent.say(lost_card("n1", wall_ms()))
+        agent.appender.flush()
+        assert await_true(lambda: bool(current(reader)[0]), 5.0), _said(site)
+        assert time.monotonic() - began < 2.0
+        known, judged = current(reader)
+        assert judged is not None
+        assert judged.open == tuple(known)
+        assert await_true(lambda: (now := current(reader)[1]) is not None and now.as_of_ms > judged.as_of_ms + 4000)
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(20) == 0, _said(site)
+    assert len(list(everything(log, EVIDENCE))) > 0
+    log.close()
+
+
+def test_a_second_process_is_refused_with_a_clear_word(site: Path) -> None:
+    log = SqliteLog(site / "log")
+    log.join("diagnosis", ["sickbay.events.v1"], "somebody")
+    with process(site, "diagnosis") as child:
+        assert child.wait(20) == 4
+    assert "held by another process" in _said(site)
+    log.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [(["nonsense"], "no stage 'nonsense'"), (["--config", "missing.toml"], "missing.toml: No such file")],
+)
+def test_bad_usage_says_what_would_be_right(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    from sickbay.cli import main
+
+    assert main(["process", *arguments]) == 2
+    assert says in capsys.readouterr().err

@@ -1,0 +1,59 @@
+"""What the thread leaves behind for people: report, board with its queries run, archive, notebook, the processes' logs."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sickbay.history import History
+from tests.services import prometheus
+from tests.thread.place import Place
+from tests.thread.story import Story
+
+REPORTED = ("incident", "drain_host", "requeue", "release")
+
+
+@contextmanager
+def scraped(place: Place, folder: Path) -> Iterator[str]:
+    """A real Prometheus that scrapes every process of the place; its address."""
+    targets = [f"127.0.0.1:{place.ports[name]}" for name in place.names]
+    config = {
+        "global": {"scrape_interval": "1s", "scrape_timeout": "900ms"},
+        "scrape_configs": [{"job_name": "sickbay", "static_configs": [{"targets": targets}]}],
+    }
+    with prometheus.serving(json.dumps(config), folder) as url:
+        yield url
+
+
+def keep(story: Story, out: Path, prometheus_url: str) -> None:
+    """Write everything below `out`, checking each on the way."""
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    place = story.place
+    (out / "timeline.txt").write_text("\n".join(story.shown()) + "\n")
+    place.sickbay("report", story.incident, f"--html={out / 'report.html'}")
+    told = place.sickbay("report", story.incident)
+    assert all(word in told for word in REPORTED), told
+    board(place, out, prometheus_url)
+    archived(story)
+    shutil.copytree(place.folder / "archive", out / "archive")
+    for log in place.folder.glob("*.log"):
+        shutil.copy(log, out)
+
+
+def board(place: Place, out: Path, prometheus_url: str) -> None:
+    """Every query of the board gets an answer from the Prometheus that watched."""
+    place.sickbay("dashboards", "build", f"--out={out / 'board'}")
+    place.sickbay("dashboards", "check", f"--prometheus={prometheus_url}")
+
+
+def archived(story: Story) -> None:
+    """The archive tells of the same incident and the same actions as the log."""
+    history = History(story.place.folder / "archive")
+    incidents = history.incidents().collect()
+    assert story.incident in incidents["id"].to_list()
+    done = history.actions().collect()
+    assert {"drain_host", "requeue", "run_test", "release"} <= set(done["do"].to_list())
+    assert history.features("accelerator").collect().height > 0
+    assert history.events().collect().height > 0
