@@ -54,7 +54,7 @@ class Courier:
     def _run(self) -> None:
         while True:
             last = self._stop.is_set()
-            while (sent := self._send()) and not self.trouble:
+            while (sent := self._tried()) and not self.trouble:
                 pass
             if last or (self._stop.is_set() and self.trouble):
                 break
@@ -64,6 +64,13 @@ class Courier:
                 self._wake.wait(1.0)
                 self._wake.clear()
         self._let_go()
+
+    def _tried(self) -> int:
+        try:
+            return self._send()
+        except Exception as error:  # whatever it is, the next try may go well; what is silently gone looks healthy
+            self._failed(error)
+            return 1
 
     def _send(self) -> int:
         """One batch; how many entries and facts were tried. `trouble` tells whether it went."""

@@ -50,6 +50,15 @@ class Sender:
         else:
             yield matrix
 
+    def fits(self, matrices: Sequence[Matrix], sent_ms: int) -> bool:
+        """Whether one frame holds them; if not they are dropped and counted, as the next ones may fit again."""
+        try:
+            self.encoded(matrices, 0, sent_ms)
+        except ValueError:
+            self.dropped += sum(len(matrix.at_ms) for matrix in matrices)
+            return False
+        return True
+
     def encoded(self, matrices: Sequence[Matrix], sequence: int, sent_ms: int) -> bytes:
         """The frame. Raises ValueError for more than one holds."""
         return wire.encode(

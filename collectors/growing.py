@@ -31,19 +31,41 @@ class Place(Struct, frozen=True):
 
 
 class Lines(NamedTuple):
-    """Whole lines. `numbered`: `first` counts from the file's beginning, else from where it was joined."""
+    """Whole lines. `numbered`: `first` counts from the file's beginning, else from where it was joined. `again`: an
+    earlier run told of them already; they are read for what they begin."""
 
     text: bytes
     first: int
     numbered: bool
+    again: bool = False
+
+
+class Resume(NamedTuple):
+    """Where to read on, and up to where everything was told; the same unless something was begun and not yet told."""
+
+    read: bytes
+    told: bytes
+
+    def encoded(self) -> bytes:
+        """For the spool."""
+        return msgspec.json.encode((self.read.decode(), self.told.decode()))
+
+
+def resume_of(place: bytes | None) -> Resume | None:
+    """What `encoded` made; None for nothing and for what is damaged."""
+    try:
+        read, told = msgspec.json.decode(place or b"", type=tuple[str, str])
+    except msgspec.DecodeError:
+        return None
+    return Resume(read.encode(), told.encode())
 
 
 class Growing:
-    """Follows one path. `place`: where an earlier run stopped; without one it begins near the end of what is there."""
+    """Follows one path. `resume`: where an earlier run stopped; without it, it begins near the end of what is there."""
 
-    def __init__(self, path: Path, place: bytes | None = None, *, whole: bool = False) -> None:
+    def __init__(self, path: Path, resume: Resume | None = None, *, whole: bool = False) -> None:
         self._path, self._handle = path, -1
-        self._from = _decoded(place)
+        self._from, self._told = (_decoded(resume.read), _decoded(resume.told)) if resume else (None, None)
         self._whole = whole or self._from is not None  # else only the end of what is there at the first look
         self._identity = (0, 0)
         self._offset = 0
@@ -58,12 +80,11 @@ class Growing:
         """New whole lines, at most about PASS bytes; `at_end` tells whether that was all. Raises OSError."""
         self.at_end = False
         left, self._looked_again = PASS, False
-        if self._handle < 0:
-            self._open()
-        elif self._rewritten():
+        if not self.begun() and self._rewritten():
             self._begin_anew()
+            self._told = None
         while left > 0:
-            data = os.pread(self._handle, CHUNK, self._offset)
+            data = os.pread(self._handle, self._wanted(), self._offset)
             left -= len(data)
             self._offset += len(data)
             if lines := self._whole_lines(data):
@@ -73,10 +94,28 @@ class Growing:
                 break
             if not data and self._looked_again:
                 if self._tail:
-                    yield Lines(self._tail + b"\n", self._line, self._numbered)
+                    yield Lines(self._tail + b"\n", self._line, self._numbered, self._told is not None)
                 self._take(self._path)
+                if self._told is not None and self._identity != (self._told.device, self._told.inode):
+                    self._told = None
             self._looked_again = not data
         self._remember_head()
+
+    def begun(self) -> bool:
+        """Open the file where it is not open yet; True if it was not. Raises OSError."""
+        if self._handle >= 0:
+            return False
+        self._open()
+        return True
+
+    def _wanted(self) -> int:
+        """How much to read: no further than to where an earlier run had told everything."""
+        told = self._told
+        if told is not None and self._identity == (told.device, told.inode):
+            if self._offset < told.offset:
+                return min(CHUNK, told.offset - self._offset)
+            self._told = None
+        return CHUNK
 
     @property
     def place(self) -> bytes:
@@ -99,14 +138,16 @@ class Growing:
                 self._offset, self._line, self._numbered = start.offset, start.line, start.numbered
                 self._from = None
                 return
-            start = None
+            start = self._told = None
         self._take(self._path)
         size = os.fstat(self._handle).st_size
         fits = start is not None and start.offset <= size and self._crc(start.head_size) == start.head_crc
         if start is not None and fits:
             self._offset, self._line, self._numbered = start.offset, start.line, start.numbered
             self._head = (start.head_size, start.head_crc)
-        elif not self._whole and size > FIRST_LOOK:
+        else:
+            self._told = None
+        if not fits and not self._whole and size > FIRST_LOOK:
             self._offset, self._numbered, self._skipping = size - FIRST_LOOK, False, True
         self._from, self._whole = None, True
 
@@ -165,7 +206,7 @@ class Growing:
             self.cut += 1
         if not end:
             return None
-        lines = Lines(data[:end], self._line, self._numbered)
+        lines = Lines(data[:end], self._line, self._numbered, self._told is not None)
         self._line += data.count(b"\n", 0, end)
         return lines
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from collectors.growing import Growing
+from collectors.growing import Growing, Resume, resume_of
 from collectors.identity import stand_in
 from collectors.lines import Dated, Follower
 from collectors.source import Collected, Host, Seen
@@ -32,9 +32,9 @@ _NUMBER = re.compile(r"(?<![0-9A-Za-z])(\d{1,12}(?:_\d{1,7})?)(?![0-9A-Za-z])")
 class _Log:
     """One file."""
 
-    def __init__(self, path: Path, host: Host, place: bytes | None, new: bool) -> None:
-        self.growing = Growing(path, place, whole=new)
-        self.follower = Follower(host.zone, history=not new and place is None)
+    def __init__(self, path: Path, host: Host, resume: Resume | None, new: bool) -> None:
+        self.growing = Growing(path, resume, whole=new)
+        self.follower = Follower(host.zone, history=not new and resume is None)
 
 
 class JobLog:
@@ -57,9 +57,12 @@ class JobLog:
         lost, more, problem = 0, False, ""
         for path, log in list(self._logs.items()):
             try:
+                if log.growing.begun():
+                    log.follower.began(log.growing.place)
                 dated = log.follower.take(log.growing.read(), now_ms)
             except OSError as error:
-                problem = "" if isinstance(error, FileNotFoundError) else f"{path}: {error.strerror or error}"
+                if not isinstance(error, FileNotFoundError):
+                    problem = f"{path}: {error.strerror or error}"
                 self._forget(path)
                 continue
             if log.growing.at_end:
@@ -68,8 +71,7 @@ class JobLog:
             more = more or not log.growing.at_end
             lost += log.growing.cut + log.follower.omitted
             log.growing.cut = log.follower.omitted = 0
-            if (place := log.follower.safe(log.growing.place, now_ms)) is not None:
-                self._known[path] = place.decode()
+            self._known[path] = log.follower.resume(log.growing.place, now_ms).encoded().decode()
         why = "lines too long, or events of a storm" if lost else ""
         return Collected(seen, msgspec.json.encode(self._known), problem, lost, why, more)
 
@@ -88,9 +90,9 @@ class JobLog:
         for path in gone[: max(0, len(gone) - MAX_KNOWN)]:
             del self._known[path]
         for path in sorted(fresh - self._logs.keys()):
-            place = self._known.get(path)
+            resume = resume_of(self._known.get(path, "").encode())
             new = self._looked_ms is not None  # it was not there at the first look
-            self._logs[path] = _Log(self._host.root / path, self._host, place.encode() if place else None, new)
+            self._logs[path] = _Log(self._host.root / path, self._host, resume, new)
         self._looked_ms = now_ms
 
     def _files(self, now_ms: int) -> Iterator[tuple[int, str]]:

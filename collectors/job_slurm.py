@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from collectors.formats import hostlist
 from collectors.formats.reading import Tally
 from collectors.formats.slurm_queue import Queued
-from collectors.formats.slurm_records import job_readings
+from collectors.formats.slurm_records import is_job_id, job_readings
 from sickbay.clock import Clock, Stamp
 from sickbay.messages import Event, Placement, RankPlace
 from sickbay.messages import replace as changed
@@ -72,6 +72,12 @@ def polled(jobs: Jobs, answer: Iterable[Queued], read_ms: int) -> Step:
     return Step(
         Jobs(told, rows, {job: missing[job] for job in missing.keys() - rows.keys()}), tuple(placements), tuple(events)
     )
+
+
+def remembered(placements: Iterable[Placement]) -> Jobs:
+    """The state after what an earlier run told, in the order of the log: the jobs that it left open."""
+    newest = {one.job: one for one in placements if is_job_id(one.job)}
+    return Jobs({job: one for job, one in newest.items() if _is_open(one)})
 
 
 def standing(jobs: Jobs) -> tuple[Placement, ...]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from collectors.growing import Growing, Lines
+from collectors.growing import Growing, Lines, Resume, resume_of
 from collectors.lines import Dated, Follower
 from collectors.source import Collected, Host, Seen
 
@@ -29,20 +29,22 @@ class KernelLog:
 
     def __init__(self, host: Host) -> None:
         self._host, self._path = host, host.root / host.settings.kernel_log
-        self._place = host.places(self.name)
-        self._follower = Follower(host.zone, history=self._place is None)
+        self._resume = resume_of(host.places(self.name))
+        self._follower = Follower(host.zone, history=self._resume is None)
         self._source: File | Device | None = None
 
     def collect(self, now_ms: int) -> Collected:
         """New messages as events."""
         try:
             source = self._source = self._source or self._opened()
+            if source.begun():
+                self._follower.began(source.place)
             dated = self._follower.take(source.read(), now_ms, boot_ms=source.boot_ms(now_ms), live=source.live)
         except OSError as error:
             return Collected(problem=f"{self._path}: {error.strerror or error}")
         if source.at_end:
             self._follower.caught_up(now_ms)
-        return self._collected(source, dated, self._follower.safe(source.place, now_ms))
+        return self._collected(source, dated, self._follower.resume(source.place, now_ms).encoded())
 
     def close(self) -> None:
         """Let the log go."""
@@ -51,10 +53,10 @@ class KernelLog:
 
     def _opened(self) -> "File | Device":
         if stat.S_ISCHR(os.stat(self._path).st_mode):
-            return Device(self._path, self._place)
-        return File(self._path, self._place, self._host.root)
+            return Device(self._path, self._resume)
+        return File(self._path, self._resume, self._host.root)
 
-    def _collected(self, source: "File | Device", dated: Sequence[Dated], place: bytes | None) -> Collected:
+    def _collected(self, source: "File | Device", dated: Sequence[Dated], place: bytes) -> Collected:
         strange = [one for one in dated if (told := one.reading.host) and not self._host.is_self(told)]
         seen = [
             Seen(one.reading.record, one.at_ms, self._host.settings.kernel_log, one.line, host=self._host.name)
@@ -75,8 +77,8 @@ class File(Growing):
 
     live = False
 
-    def __init__(self, path: Path, place: bytes | None, root: Path) -> None:
-        super().__init__(path, place)
+    def __init__(self, path: Path, resume: Resume | None, root: Path) -> None:
+        super().__init__(path, resume)
         self._root = root
 
     def boot_ms(self, now_ms: int) -> float | None:
@@ -98,20 +100,25 @@ class Device:
 
     live = True
 
-    def __init__(self, path: Path, place: bytes | None) -> None:
+    def __init__(self, path: Path, resume: Resume | None) -> None:
         self._handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         self._boot_id = _boot_id()
-        self._next = self._resumed(place)
-        self._lost = 0
+        self._next, self._told = (self._number(resume.read), self._number(resume.told) or 0) if resume else (None, 0)
+        self._lost, self._begun = 0, False
         self.at_end = False
 
-    def _resumed(self, place: bytes | None) -> int | None:
+    def _number(self, place: bytes) -> int | None:
         """The number of the next record, None where an earlier run of this boot is not known."""
         try:
-            boot_id, number = msgspec.json.decode(place or b"null", type=tuple[str, int])
+            boot_id, number = msgspec.json.decode(place, type=tuple[str, int])
         except msgspec.DecodeError:
             return None
         return number if boot_id == self._boot_id else None
+
+    def begun(self) -> bool:
+        """True once, before anything is read."""
+        begun, self._begun = self._begun, True
+        return not begun
 
     def read(self) -> Iterator[Lines]:
         """New records. Raises OSError."""
@@ -141,7 +148,7 @@ class Device:
             return None  # told by an earlier run
         self._lost += number - self._next if self._next is not None else 0
         self._next = number + 1
-        return Lines(record if record.endswith(b"\n") else record + b"\n", number, True)
+        return Lines(record if record.endswith(b"\n") else record + b"\n", number, True, number < self._told)
 
     def boot_ms(self, now_ms: int) -> float:
         """When the kernel's clock stood at 0."""

@@ -13,12 +13,13 @@ from collectors.dating import HALF_YEAR_MS
 from collectors.formats.log import Following
 from collectors.formats.reading import Reading, Tally
 from collectors.gather import Folder
-from collectors.growing import Lines
+from collectors.growing import Lines, Resume
 from sickbay.clock import Clock, Stamp, resolve
 
 FIRST_LOOK_MS = 600_000  # what is older when an agent first looks is not news
 AHEAD_MS = 2_000  # a stamp further in the future is no time (design, section 2)
 QUIET_MS = 1_000  # after it, an event waits no longer for its details
+HELD_MS = 3_000  # nor after this, if other events come all the time
 MAX_EVENTS = 500  # of one pass; a storm tells no more in more
 
 
@@ -50,8 +51,9 @@ class Follower:
         self.omitted = 0  # events of storms that were left out
         self._following, self._zone = Following(self.tally), zone
         self._history = history  # nothing was read yet, and what there is may be old
-        self._last_ms = self._heard_ms = 0  # the last look that saw the end; the last line
-        self._waiting = False
+        self._last_ms = 0  # the last look that saw the end
+        self._hits: tuple[int, int] | None = None  # first and last time of words that may have begun something
+        self._read_from: bytes = b""
         self._places: deque[tuple[int, bytes]] = deque()
 
     def take(
@@ -60,12 +62,14 @@ class Follower:
         """The readings of new lines. `live`: the kernel itself gave them as they were written."""
         folder, numbered = Folder(MAX_EVENTS), True
         for some in lines:
-            numbered = some.numbered
-            self._heard_ms, self._waiting = now_ms, True
+            numbered, hits = some.numbered, self._following.hits
             for reading in self._following.take(some.text, some.first):
-                folder.add(reading)
-        if self._waiting and now_ms - self._heard_ms >= QUIET_MS:
-            self._waiting = False
+                if not some.again:
+                    folder.add(reading)
+            if self._following.hits > hits:
+                self._hits = (self._hits[0] if self._hits else now_ms, now_ms)
+        if self._hits and (now_ms - self._hits[1] >= QUIET_MS or now_ms - self._hits[0] >= HELD_MS):
+            self._hits = None
             for reading in self._following.end():
                 folder.add(reading)
         self.omitted += folder.omitted
@@ -75,16 +79,20 @@ class Follower:
         """All there was has been read: what comes from now on is new."""
         self._history, self._last_ms = False, now_ms
 
-    def safe(self, place: bytes, now_ms: int) -> bytes | None:
-        """From where nothing would be lost if the agent died now: an event may wait for its details in memory."""
-        if not self._waiting:
+    def began(self, place: bytes) -> None:
+        """Where reading begins."""
+        self._read_from = self._read_from or place
+
+    def resume(self, place: bytes, now_ms: int) -> Resume:
+        """How to read on if the agent died now: an event may wait for its details in memory, so from before it."""
+        if self._hits is None:
             self._places.clear()
-            return place
-        self._places.append((now_ms, place))
-        while len(self._places) > 1 and self._places[1][0] <= now_ms - QUIET_MS:
-            self._places.popleft()
-        told_ms, first = self._places[0]
-        return first if told_ms <= now_ms - QUIET_MS else None
+            self._read_from = place
+        else:
+            self._places.append((now_ms, place))
+            while self._places[0][0] <= now_ms - HELD_MS:
+                self._read_from = self._places.popleft()[1]
+        return Resume(self._read_from, place)
 
     def _dated(
         self, readings: Iterable[Reading], now_ms: int, boot_ms: float | None, numbered: bool, live: bool

@@ -3,11 +3,11 @@
 from dataclasses import dataclass, field
 
 from collectors.formats.events import event
-from collectors.source import Collected
 from collectors.spool import Dropped
 from sickbay.components import Kind, name
 from sickbay.messages import MAX_MESSAGE, Event, replace
 
+LOST_MS = 10_000  # between two events of losses of one source
 AGAIN_MS = 60_000  # blindness that lasts is told so often: readers look back half an hour only
 
 
@@ -38,10 +38,28 @@ class Blindness:
         return _of("monitor.notice", self.host, source, f"{source} collects again", facts, now_ms, code="sees again")
 
 
-def lost_event(host: str, source: str, collected: Collected, now_ms: int) -> Event:
-    """Lines that were not read, or not told."""
-    facts = {"source": source, "lost": str(collected.lost)}
-    return _of("monitor.lines_lost", host, source, f"{collected.lost} {collected.lost_why}", facts, now_ms)
+@dataclass(slots=True)
+class Losses:
+    """Lines and rows that a host's collectors lost, summed up: a storm of them is not told by a storm."""
+
+    host: str
+    _lost: dict[str, tuple[int, str]] = field(default_factory=dict)  # source -> how many, why
+    _told_ms: dict[str, int] = field(default_factory=dict)
+
+    def count(self, source: str, lost: int, why: str) -> None:
+        """So many more."""
+        if lost:
+            self._lost[source] = (self._lost.get(source, (0, ""))[0] + lost, why)
+
+    def told(self, now_ms: int) -> list[Event]:
+        """The events that are due."""
+        due = [one for one in self._lost if now_ms - self._told_ms.get(one, 0) >= LOST_MS]
+        self._told_ms |= dict.fromkeys(due, now_ms)
+        return [self._event(source, *self._lost.pop(source), now_ms) for source in due]
+
+    def _event(self, source: str, lost: int, why: str, now_ms: int) -> Event:
+        facts = {"source": source, "lost": str(lost)}
+        return _of("monitor.lines_lost", self.host, source, f"{lost} {why}", facts, now_ms)
 
 
 def dropped_event(host: str, dropped: Dropped, now_ms: int) -> Event:

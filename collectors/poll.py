@@ -6,7 +6,7 @@ known stands, and nothing ends because of it. What could not be appended is told
 
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
@@ -48,13 +48,19 @@ class Polled(NamedTuple, Generic[S]):
 
 @dataclass(slots=True)
 class Source(Generic[S]):
-    """One question. `poll` raises PollFailed and changes nothing; `standing` is what a new reader would miss."""
+    """One question. `poll` raises PollFailed and changes nothing; `standing` is what a new reader would miss.
+
+    `remembered` gives the state after what an earlier run told to the topic `remembers`: what ended meanwhile is
+    missing from the first answers, and must still be told.
+    """
 
     name: str
     every_s: float
     state: S
     poll: Callable[[S, int], Polled[S]]
     standing: Callable[[S], Sequence[Told]] = lambda state: ()
+    remembers: str = ""
+    remembered: Callable[[Iterable[AnyMessage]], S] | None = None
 
 
 class Make(Protocol):

@@ -2,7 +2,7 @@
 
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,13 +12,14 @@ from collectors.formats.reading import Tally
 from collectors.formats.slurm_show import shown_nodes
 from collectors.poll import EVENTS, Polled, PollFailed, Source, Told
 from sickbay.components import Kind, host_of, kind_of
-from sickbay.messages import Edge, Event, Placement, replace
+from sickbay.messages import AnyMessage, Edge, Event, Placement, replace
 from sickbay.programs import NoAnswer, Unasked, ask, environment
 from sickbay.settings import Config, Slurm
 
 PLACEMENT, TOPOLOGY = "sickbay.placement.v1", "sickbay.topology.v1"
 FILE_EVERY_S = 30.0  # the topology is a file that people edit
 MAX_TOPOLOGY = 64 << 20  # bytes
+SOURCE = "slurm"  # of its edges
 NO_HOST = "scheduler"  # the key of events that belong to no host
 
 Ask = Callable[..., str]  # (program, *arguments) -> what it prints; raises PollFailed
@@ -39,6 +40,8 @@ def of(ask: Ask, settings: Slurm) -> list[Source[job_slurm.Jobs] | Source[host_s
         job_slurm.Jobs(),
         lambda state, now_ms: _jobs(ask, state, now_ms),
         lambda state: [_placed(one) for one in job_slurm.standing(state)],
+        PLACEMENT,
+        lambda told: job_slurm.remembered(one for one in told if isinstance(one, Placement)),
     )
     hosts = Source("slurm_nodes", settings.poll_s, host_slurm.Hosts(), lambda state, now_ms: _hosts(ask, state, now_ms))
     if not settings.topology_conf:
@@ -49,6 +52,8 @@ def of(ask: Ask, settings: Slurm) -> list[Source[job_slurm.Jobs] | Source[host_s
         {},
         lambda state, now_ms: _topology(_read(Path(settings.topology_conf)), state, now_ms),
         lambda state: [_edge(one) for one in state.values()],
+        TOPOLOGY,
+        _remembered,
     )
     return [jobs, hosts, edges]
 
@@ -113,14 +118,24 @@ def _topology(content: bytes, state: Edges, now_ms: int) -> Polled[Edges]:
     """What the file says now. An edge that is no longer in it ends, if the whole file was understood."""
     tally = Tally()
     records = (reading.record for reading in slurm_topology.read([content], tally))
-    found = {(one.child, one.parent, one.relation.value): one for one in records if isinstance(one, Edge)}
+    found = {_key(one): one for one in records if isinstance(one, Edge)}
     if not found:
         raise PollFailed("[slurm] topology_conf: no switch and no block in it")
     known: Edges = {} if not tally.unparsed else dict(state)
-    known |= {key: state.get(key) or replace(one, seen_ms=now_ms, source="slurm") for key, one in found.items()}
+    known |= {key: state.get(key) or replace(one, seen_ms=now_ms, source=SOURCE) for key, one in found.items()}
     ended = [replace(state[key], to_ms=now_ms) for key in state.keys() - known.keys()]
     new = [known[key] for key in known.keys() - state.keys()]
     return Polled(known, [_edge(one) for one in (*ended, *new)], tally.unparsed)
+
+
+def _remembered(told: Iterable[AnyMessage]) -> Edges:
+    """The edges that an earlier run told and did not end."""
+    newest = {_key(one): one for one in told if isinstance(one, Edge) and one.source == SOURCE}
+    return {key: one for key, one in newest.items() if one.to_ms is None}
+
+
+def _key(edge: Edge) -> tuple[str, str, str]:
+    return edge.child, edge.parent, edge.relation.value
 
 
 def _placed(placement: Placement) -> Told:

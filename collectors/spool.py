@@ -12,7 +12,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
@@ -99,6 +99,10 @@ class Held:
 _BY_AGE = (
     "SELECT id, topic, key, sequence, payload FROM entries WHERE rank = ? AND at_ms {} ? ORDER BY at_ms, id LIMIT ?"
 )
+_DROP = (
+    "INSERT INTO dropped VALUES (?, ?, ?, 1) ON CONFLICT (topic) DO UPDATE SET "
+    "first = min(first, excluded.first), last = max(last, excluded.last), lost = lost + 1"
+)
 _LIVE, _BACKLOG = _BY_AGE.format(">="), _BY_AGE.format("<")
 
 
@@ -108,6 +112,7 @@ class Spool:
     def __init__(self, directory: Path | None, host: str, max_bytes: int) -> None:
         self._lock, self._max = threading.Lock(), max_bytes
         self._claim = -1 if directory is None else _claimed(directory)
+        self._done: list[tuple[Entry, bool]] = []  # have an outcome and still lie here; whether it is a drop
         self.damaged = ""  # what became of a file that could not be read
         try:
             self._db = self._opened(directory, max_bytes)
@@ -179,8 +184,17 @@ class Spool:
             gone, freed = self._make_room(db, over) if over > 0 else (0, 0)
         self._newest_ms = now_ms
         self._facts = self._facts | {(fact.topic, fact.key): fact for fact in facts}
-        self.held.entries += len(drafts) - gone
-        self.held.bytes += grown - freed
+        self._count(len(drafts) - gone, grown - freed)
+
+    def _count(self, entries: int, size: int) -> None:
+        with self._lock:
+            self.held.entries += entries
+            self.held.bytes += size
+
+    def move(self, places: Mapping[str, bytes]) -> None:
+        """Store places alone. Raises sqlite3.Error."""
+        with self._write(full=False) as db:
+            db.executemany("INSERT OR REPLACE INTO places VALUES (?, ?)", places.items())
 
     def _insert(self, db: sqlite3.Connection, draft: Draft, now_ms: int) -> int:
         row = db.execute(
@@ -206,11 +220,7 @@ class Spool:
                 freed += size + OVERHEAD
         rows.close()
         db.executemany("DELETE FROM entries WHERE id = ?", [(id_,) for id_, _, _ in gone])
-        db.executemany(
-            "INSERT INTO dropped VALUES (?, ?, ?, 1) ON CONFLICT (topic) DO UPDATE SET "
-            "first = min(first, excluded.first), last = max(last, excluded.last), lost = lost + 1",
-            [(topic, sequence, sequence) for _, topic, sequence in gone],
-        )
+        db.executemany(_DROP, [(topic, sequence, sequence) for _, topic, sequence in gone])
         return len(gone), freed
 
     def take(self, limit: int, limit_bytes: int, live_after_ms: int) -> list[Entry]:
@@ -232,22 +242,18 @@ class Spool:
 
     def settle(self, delivered: Iterable[Entry], failed: Iterable[Entry], hopeless: Iterable[Entry] = ()) -> None:
         """What became of taken entries: delivered ones go, failed ones wait for their next turn, hopeless ones are
-        dropped and told. Raises sqlite3.Error: then all of them will be sent again, which is harmless."""
-        delivered, hopeless = list(delivered), list(hopeless)
-        gone = [*delivered, *hopeless]
-        try:
-            if gone:
-                with self._write(full=False) as db:
-                    db.executemany("DELETE FROM entries WHERE id = ?", [(entry.id,) for entry in gone])
-                    db.executemany(
-                        "INSERT INTO dropped VALUES (?, ?, ?, 1) ON CONFLICT (topic) DO UPDATE SET "
-                        "first = min(first, excluded.first), last = max(last, excluded.last), lost = lost + 1",
-                        [(entry.topic, entry.sequence, entry.sequence) for entry in hopeless],
-                    )
-                self.held.entries -= len(gone)
-                self.held.bytes -= sum(len(entry.payload) + OVERHEAD for entry in gone)
-        finally:
-            self.held.flying -= {entry.id for entry in (*gone, *failed)}
+        dropped and told. What a full disk does not let go is not sent again by this run."""
+        self._done += [(entry, False) for entry in delivered] + [(entry, True) for entry in hopeless]
+        self.held.flying -= {entry.id for entry in failed}
+        if not self._done:
+            return
+        with suppress(sqlite3.Error):
+            with self._write(full=False) as db:
+                db.executemany("DELETE FROM entries WHERE id = ?", [(entry.id,) for entry, _ in self._done])
+                db.executemany(_DROP, [(one.topic, one.sequence, one.sequence) for one, told in self._done if told])
+            self._count(-len(self._done), -sum(len(entry.payload) + OVERHEAD for entry, _ in self._done))
+            self.held.flying -= {entry.id for entry, _ in self._done}
+            self._done = []
 
     def dropped(self) -> list[Dropped]:
         """Drops that were not told yet."""

@@ -11,6 +11,7 @@ from contextlib import suppress
 from collectors.spool import Draft, Dropped, Fact, Spool
 
 MEMORY_BYTES = 4 << 20  # some minutes of telemetry, thousands of events
+MOVE_S = 2.0  # between two times that nothing but places is written
 RETRY_S = 10.0  # between tries of a disk that took nothing
 
 
@@ -20,9 +21,10 @@ class Spools:
     def __init__(self, disk: Spool, host: str, say: Callable[[str], None] = lambda text: None) -> None:
         self.disk, self._memory = disk, Spool(None, host, MEMORY_BYTES)
         self.all: Sequence[Spool] = (self.disk, self._memory)
-        self._say, self._try_at = say, 0.0
+        self._say, self._try_at, self._move_at = say, 0.0, 0.0
         self._held_facts: dict[tuple[str, bytes], Fact] = {}
         self._held_places: dict[str, bytes] = {}
+        self._places: dict[str, bytes] = {}  # as they stand on disk
         self._telling: list[tuple[Spool, list[Dropped]]] = []
         self.trouble = ""
 
@@ -46,6 +48,7 @@ class Spools:
         if not self.trouble or time.monotonic() >= self._try_at:
             try:
                 self.disk.add(drafts, now_ms, facts=self._held_facts.values(), places=self._held_places)
+                self._places = self._places | self._held_places
                 self._held_facts, self._held_places, self.trouble = {}, {}, ""
                 return self._were_told()
             except sqlite3.Error as error:
@@ -61,8 +64,17 @@ class Spools:
                     spool.forget(drops)
 
     def moved(self, places: Mapping[str, bytes]) -> None:
-        """Nothing came of what was read: the places are kept with the next entry, as reading it again does no harm."""
+        """Nothing came of what was read: the places are kept with the next entry, or after a while without one."""
+        if all(self._places.get(source) == place for source, place in places.items()):
+            return
         self._held_places |= places
+        if not self.trouble and time.monotonic() >= self._move_at:
+            self._move_at = time.monotonic() + MOVE_S
+            try:
+                self.disk.move(self._held_places)
+                self._places, self._held_places = self._places | self._held_places, {}
+            except sqlite3.Error as error:
+                self._failed(error)
 
     def dropped(self) -> list[Dropped]:
         """Drops that were not told yet; whoever asks tells them in the next `add`."""

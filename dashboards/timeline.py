@@ -37,14 +37,16 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What the incident took. `card_seconds`: accelerators of the jobs it hit, from the onset to running again; None
-    where placements do not tell, or where a job does not run again yet (`open_jobs`)."""
+    """What the incident took of the jobs it hit, from the onset to running again. `card_seconds`, `host_seconds`: None
+    where placements do not tell of accelerators or hosts, or where a job does not run again yet (`open_jobs`)."""
 
     jobs: tuple[str, ...] = ()
     ranks: int = 0
     cards: int = 0
     card_seconds: float | None = None
     open_jobs: tuple[str, ...] = ()
+    hosts: int = 0
+    host_seconds: float | None = None
 
 
 def timeline(
@@ -81,17 +83,31 @@ def cost(incident: Incident, placements: Iterable[Told[Placement]] = ()) -> Cost
     attempts = _by_attempt(placements)
     struck = [_struck(job, attempts, incident.onset_ms) for job in hit.jobs]
     known = [one for one in struck if one is not None]
-    cards = sum(one.cards for one in known)
     waiting = tuple(one.job for one in known if one.again_ms is None)
-    told = bool(known) and len(known) == len(hit.jobs) and not waiting and cards > 0
-    lost = sum(one.cards * (one.again_ms - one.from_ms) / 1000 for one in known if one.again_ms is not None)
-    return Cost(hit.jobs, max(len(hit.ranks), sum(one.ranks for one in known)), cards, lost if told else None, waiting)
+    told = bool(known) and len(known) == len(hit.jobs) and not waiting
+    return Cost(
+        jobs=hit.jobs,
+        ranks=max(len(hit.ranks), sum(one.ranks for one in known)),
+        cards=sum(one.cards for one in known),
+        card_seconds=_lost([one.cards for one in known], known) if told else None,
+        open_jobs=waiting,
+        hosts=sum(one.hosts for one in known),
+        host_seconds=_lost([one.hosts for one in known], known) if told else None,
+    )
+
+
+def _lost(parts: Sequence[int], known: "Sequence[_Struck]") -> float | None:
+    """Seconds of so many parts of each job; None where a job does not tell how many it has."""
+    if not all(parts):
+        return None
+    return sum(count * ((one.again_ms or 0) - one.from_ms) / 1000 for count, one in zip(parts, known, strict=True))
 
 
 class _Struck(NamedTuple):
     job: str
     ranks: int
     cards: int
+    hosts: int
     from_ms: int
     again_ms: int | None
 
@@ -106,7 +122,7 @@ def _struck(job: str, attempts: Mapping[tuple[str, int], Placement], onset_ms: i
         return None
     later = [one.from_ms for one in mine if one.attempt > ran[-1].attempt and one.from_ms is not None]
     cards = sum(1 for rank in ran[-1].ranks if rank.component)
-    return _Struck(job, len(ran[-1].ranks), cards, onset_ms, min(later, default=None))
+    return _Struck(job, len(ran[-1].ranks), cards, len(_hosts(ran[-1])), onset_ms, min(later, default=None))
 
 
 def _ran_at(one: Placement, at_ms: int) -> bool:
@@ -190,11 +206,14 @@ def _attempts(placements: Iterable[Told[Placement]], incident: Incident) -> Iter
             continue
         name = f"job:{job} attempt {attempt}"
         if one.from_ms is not None and one.from_ms >= onset_ms and (one.state in RUNNING or one.to_ms is not None):
-            yield Row(one.from_ms, "job_runs", f"{name} on {_hosts(one)}")
+            yield Row(one.from_ms, "job_runs", f"{name} on {_named(_hosts(one))}")
         if one.to_ms is not None and one.to_ms >= onset_ms:
             yield Row(one.to_ms, "job_ends", f"{name}: {one.state}")
 
 
-def _hosts(one: Placement) -> str:
-    hosts = list(one.hosts) or list(dict.fromkeys(rank.host for rank in one.ranks))
+def _hosts(one: Placement) -> list[str]:
+    return list(dict.fromkeys(one.hosts or (rank.host for rank in one.ranks)))
+
+
+def _named(hosts: Sequence[str]) -> str:
     return ", ".join(hosts[:8]) + (f" and {len(hosts) - 8} more" if len(hosts) > 8 else "")

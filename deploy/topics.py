@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Sickbay's Kafka topics as data, for brokers on which Sickbay may not create them: `topics.json`, made from the code.
 
-    python deploy/topics.py > deploy/topics.json
-    python deploy/topics.py --commands BROKER:9092 | sh     # with kafka-topics.sh on PATH
+python deploy/topics.py > deploy/topics.json
+python deploy/topics.py --commands BROKER:9092 | sh     # with kafka-topics.sh on PATH
 """
 
 import json

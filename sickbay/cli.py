@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {  # name: (where, one line of help)
     "incidents": ("sickbay.commands.incidents:incidents", "List, show, approve or reject what is to be done."),
     "ledger": ("sickbay.commands.ledger:ledger", "What is held, and everything that was done."),
     "remediate": ("sickbay.commands.remediate:remediate", "Hold, requeue, test, release: as far as the mode allows."),
+    "deadletter": ("sickbay.commands.deadletter:deadletter", "List what could not be read, and put it back."),
     "doctor": ("sickbay.commands.doctor:doctor", "Check this installation and say what is missing."),
     "report": ("sickbay.commands.report:report", "Tell the story of one incident: what, when, why, what was done."),
 }

@@ -42,7 +42,7 @@ def ask(command: Sequence[str], *, timeout_s: float, env: Mapping[str, str]) -> 
     try:
         text, errors = process.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired:
-        raise NoAnswer(f"{os.path.basename(command[0])} did not answer within {timeout_s:g} s") from None
+        raise NoAnswer(f"{os.path.basename(command[0])} did not answer within {timeout_s:.1f} s") from None
     finally:
         _end(process)
     return Answer(process.returncode, text.decode("utf-8", "replace"), errors.decode("utf-8", "replace"))

@@ -6,6 +6,7 @@ its own position, and a record is read from the lowest one on and taken by those
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -43,7 +44,8 @@ class Written(NamedTuple):
 
 class _Batch(NamedTuple):
     records: list[Record]
-    ends: dict[Task, int]
+    ends: dict[Task, int]  # the next offset of each task that was read
+    last: dict[Task, int]  # append time of its last record
     full: bool
 
 
@@ -107,6 +109,7 @@ class Feed:
         self._tasks = [Task(topic.name, partition) for partition in range(topic.partitions)]
         self._limit = max(1, min(READ_RECORDS, READ_BYTES // topic.max_bytes))
         self._turn = 0
+        self._known: set[Task] = set()  # tasks whose log is the one that was archived
         self.tables = [ArchiveTable(folder, name, schema) for name, schema in tables_of(topic.name).items()]
         bounds = {task: self._reader.bounds(task) for task in self._tasks}
         for table in self.tables:
@@ -136,18 +139,31 @@ class Feed:
 
     def _batch(self) -> _Batch:
         """Records from the lowest position of any table on, a different task first each time."""
-        found: list[Record] = []
-        ends: dict[Task, int] = {}
+        batch = _Batch([], {}, {}, False)
         size, self._turn = 0, (self._turn + 1) % len(self._tasks)
         for task in self._tasks[self._turn :] + self._tasks[: self._turn]:
-            offset = min(table.at[task] for table in self.tables)
+            offset = self._first(task)
             while records := self._reader.read(task, offset, self._limit):
-                found += records
+                batch.records.extend(records)
                 size += sum(len(record.value or b"") for record in records)
-                ends[task] = offset = records[-1].offset + 1
-                if len(found) >= BATCH_RECORDS or size >= BATCH_BYTES:
-                    return _Batch(found, ends, True)
-        return _Batch(found, ends, False)
+                batch.ends[task] = offset = records[-1].offset + 1
+                batch.last[task] = records[-1].append_ms
+                if len(batch.records) >= BATCH_RECORDS or size >= BATCH_BYTES:
+                    return batch._replace(full=True)
+        return batch
+
+    def _first(self, task: Task) -> int:
+        """The next offset to read. At first the record before it must be the one that was archived there."""
+        table = min(self.tables, key=lambda table: table.at[task])
+        offset, last = table.at[task], table.last.get(task, 0)
+        if task not in self._known and last:
+            before: list[Record] = []
+            with suppress(OffsetOutOfRange):  # no longer there: nobody can tell
+                before = self._reader.read(task, offset - 1, 1)
+            if before and before[0].offset == offset - 1 and before[0].append_ms != last:
+                raise _other_log(f"{task.topic}[{task.partition}] {offset - 1} is another record there")
+        self._known.add(task)
+        return offset
 
     def _written(self, batch: _Batch, lost: int) -> Written:
         rows, damaged, reason = self._rows(batch.records)
@@ -157,10 +173,10 @@ class Feed:
             frame, unfit = frame_of(own, table.schema)
             damaged += unfit
             if frame.height:
-                table.append(frame, batch.ends)
+                table.append(frame, batch.ends, batch.last)
                 counts[table.name] = frame.height
             else:
-                table.skip(batch.ends)
+                table.skip(batch.ends, batch.last)
                 if table.owed > OWED_OFFSETS:
                     table.settle()
         return Written(counts, damaged, lost, batch.full, False, reason or ("a value fits no column" * (damaged > 0)))
@@ -184,7 +200,7 @@ class Feed:
         lost = 0
         for table in self.tables:
             lost = max(lost, self._noted(table, task, bounds.begin))
-            table.skip({task: bounds.begin})
+            table.skip({task: bounds.begin}, {})
         return lost
 
     def _noted(self, table: ArchiveTable, task: Task, to: int) -> int:
@@ -194,16 +210,17 @@ class Feed:
         self._gaps.load([place])
         start = max(table.at[task], self._gaps.at.get(place, 0))
         if start < to:
-            self._gaps.append(_gap(table.name, task, start, to, self._clock()), {place: to})
+            self._gaps.append(_gap(table.name, task, start, to, self._clock()), {place: to}, {})
         return max(0, to - start)
 
 
 def _same_log(task: Task, offset: int, bounds: Bounds) -> None:
     if offset > bounds.end:
-        raise ArchiveError(
-            f"the archive stands at {offset} of {task.topic}[{task.partition}], where the log ends at {bounds.end}: "
-            "it was written from another log; name another folder in [archive] path"
-        )
+        raise _other_log(f"it stands at {offset} of {task.topic}[{task.partition}], the log ends at {bounds.end}")
+
+
+def _other_log(why: str) -> ArchiveError:
+    return ArchiveError(f"the archive was written from another log; name another folder in [archive] path: {why}")
 
 
 def _gap(table: str, task: Task, start: int, to: int, now_ms: int) -> pl.DataFrame:

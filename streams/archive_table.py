@@ -38,6 +38,7 @@ class ArchiveTable:
         self._commits = 0
         self._cleaned: date | None = None
         self.at: dict[Task, int] = {}
+        self.last: dict[Task, int] = {}  # append time of the record before `at`, 0 unknown: by it the log is known
         self.dropped: set[str] = set()  # columns beyond MAX_COLUMNS, not kept
 
     def begin(self, begins: Mapping[Task, int]) -> None:
@@ -45,7 +46,7 @@ class ArchiveTable:
         self.load(begins)
         while new := {task: offset for task, offset in begins.items() if task not in self._stored}:
             with suppress(Beaten):  # then another archiver has set up these or other tasks
-                self.append(pl.DataFrame(schema=self.schema), new)
+                self.append(pl.DataFrame(schema=self.schema), new, {})
 
     def load(self, tasks: Iterable[Task]) -> None:
         """Read the positions of the tasks anew."""
@@ -53,48 +54,61 @@ class ArchiveTable:
         found = {task: self._table.transaction_version(app_id(task)) for task in tasks}
         self._stored |= {task: offset for task, offset in found.items() if offset is not None}
         self.at |= self._stored
+        self.last |= {task: self._table.transaction_version(time_id(task)) or 0 for task in self._stored}
 
     @property
     def owed(self) -> int:
         """Offsets passed by without a row since positions were last written."""
         return sum(offset - self._stored[task] for task, offset in self.at.items())
 
-    def skip(self, ends: Mapping[Task, int]) -> None:
-        """Go on to these offsets where nothing before them has a row here; written down with the next commit."""
-        self.at |= {task: max(end, self.at[task]) for task, end in ends.items()}
+    def skip(self, ends: Mapping[Task, int], last: Mapping[Task, int]) -> None:
+        """Go on to these offsets where nothing before them has a row here; written down with the next commit.
 
-    def append(self, rows: pl.DataFrame, ends: Mapping[Task, int]) -> None:
+        `last`: the append time of the record before each, 0 unknown.
+        """
+        further = {task: end for task, end in ends.items() if end > self.at.get(task, -1)}
+        self.at |= further
+        self.last |= {task: last.get(task, 0) for task in further}
+
+    def append(self, rows: pl.DataFrame, ends: Mapping[Task, int], last: Mapping[Task, int]) -> None:
         """Commit rows, and that everything before `ends` is in. Raises Beaten, or deltalake's errors: then `load`."""
-        from deltalake import CommitProperties, Transaction, write_deltalake
         from deltalake.exceptions import CommitFailedError
 
         self._check(ends)
-        reached = {task: max(end, self.at.get(task, end)) for task, end in {**self.at, **ends}.items()}
-        moved = {task: end for task, end in reached.items() if end != self._stored.get(task)}
+        at, before = dict(self.at), dict(self.last)
+        self.skip(ends, last)
+        moved = {task: end for task, end in self.at.items() if end != self._stored.get(task)}
         known = self._fitting(rows)
         try:
-            write_deltalake(
-                self._table,
-                known,
-                mode="append",
-                schema_mode="merge",
-                writer_properties=_writing(),
-                commit_properties=CommitProperties(
-                    app_transactions=[Transaction(app_id(task), end) for task, end in sorted(moved.items())]
-                ),
-            )
-        except CommitFailedError as error:
+            self._write(known, moved)
+        except BaseException as error:
+            self.at, self.last = at, before
+            if not isinstance(error, CommitFailedError):
+                raise
             self.load(moved)
             raise Beaten(f"{self.name}: {error}") from None
         self._stored |= moved
-        self.at |= moved
         self._columns |= set(known.columns)
         self._commits += 1
+
+    def _write(self, rows: pl.DataFrame, moved: Mapping[Task, int]) -> None:
+        from deltalake import CommitProperties, Transaction, write_deltalake
+
+        versions = [(app_id(task), end) for task, end in sorted(moved.items())]
+        versions += [(time_id(task), self.last[task]) for task in sorted(moved)]
+        write_deltalake(
+            self._table,
+            rows,
+            mode="append",
+            schema_mode="merge",
+            writer_properties=_writing(),
+            commit_properties=CommitProperties(app_transactions=[Transaction(*one) for one in versions]),
+        )
 
     def settle(self) -> None:
         """Write down positions that were only passed by."""
         if self.owed:
-            self.append(pl.DataFrame(schema=self.schema), {})
+            self.append(pl.DataFrame(schema=self.schema), {}, {})
 
     def _check(self, tasks: Iterable[Task]) -> None:
         for task in {*self.at, *tasks}:
@@ -134,6 +148,11 @@ class ArchiveTable:
 def app_id(task: Task) -> str:
     """The name of a task's position among a table's transactions; its version is the next offset."""
     return f"sickbay/{task.topic}/{task.partition}"
+
+
+def time_id(task: Task) -> str:
+    """The name under which the append time of a task's last record stands."""
+    return f"{app_id(task)}/append_ms"
 
 
 def _writing() -> "WriterProperties":

@@ -8,6 +8,7 @@ A record that a processor cannot take becomes a dead letter, in the same commit 
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -17,6 +18,7 @@ from msgspec import Struct
 
 from sickbay import selfmetrics
 from sickbay.log import (
+    Batch,
     Closed,
     Fenced,
     LogDamaged,
@@ -120,11 +122,7 @@ class Runner:
 
     def _step(self, limit: int, timeout_s: float) -> int:
         self._begin(self.log.assignment() - set(self.tasks))
-        try:
-            batch = self.log.poll(limit, timeout_s)
-        except OffsetOutOfRange as error:
-            self._overtaken(error)
-            return 0
+        batch = self._poll(limit, timeout_s)
         for task in batch.revoked:
             self.tasks.pop(task, None)
         self._begin(batch.assigned)
@@ -137,6 +135,13 @@ class Runner:
             self._commit(outputs, ends)
         self._count(batch.records)
         return len(batch.records)
+
+    def _poll(self, limit: int, timeout_s: float) -> Batch:
+        while True:  # each task is overtaken once: it stands at the oldest record then
+            try:
+                return self.log.poll(limit, timeout_s)
+            except OffsetOutOfRange as error:
+                self._overtaken(error)
 
     def _take(self, record: Record) -> list[Output]:
         """What follows from a record; what was put out before it raised stands."""
@@ -160,6 +165,7 @@ class Runner:
         began = time.monotonic()
         written = list(zip(outputs, self.log.commit(outputs, self._positions(ends)), strict=True))
         self.metrics.observe(selfmetrics.LOG_COMMIT, time.monotonic() - began, group=self.group)
+        count_appended(self.metrics, outputs)
         for task, end in ends.items():
             held = self.tasks[task]
             held.committed = max(held.committed, end)
@@ -180,28 +186,25 @@ class Runner:
             mark = read_mark(position)
             held = _Held(self.make(task, mark), position.offset if position else 0)
             try:
-                self._seek(task, min(mark.low, held.committed), known=position is not None)
+                self._seek(task, held, mark.low, known=position is not None)
             except Fenced:  # lost meanwhile: the next poll tells
                 continue
             self.tasks[task] = held
 
-    def _seek(self, task: Task, offset: int, *, known: bool) -> None:
+    def _seek(self, task: Task, held: _Held, low: int, *, known: bool) -> None:
         try:
-            self.log.seek(task, offset)
+            self.log.seek(task, min(low, held.committed))
         except OffsetOutOfRange as error:
             self.log.seek(task, error.bounds.begin)
             if known:
                 self._blind(error)
+            if held.committed > error.bounds.end:  # another log than the one that was read
+                held.committed = error.bounds.begin
 
     def _overtaken(self, error: OffsetOutOfRange) -> None:
         """Retention was faster than we: go on with what is left, and tell the hole."""
-        known = self.log.committed(error.task) is not None
         self.tasks.pop(error.task, None)
         self._begin([error.task])
-        if error.task in self.tasks:
-            self.log.seek(error.task, error.bounds.begin)
-            if known:
-                self._blind(error)
 
     def _blind(self, error: OffsetOutOfRange) -> None:
         lost = max(0, error.bounds.begin - error.offset)
@@ -218,9 +221,7 @@ class Runner:
 
     def _count(self, records: Sequence[Record]) -> None:
         self.records += len(records)
-        topics = {record.topic for record in records}
-        for topic in topics:
-            number = len(records) if len(topics) == 1 else sum(record.topic == topic for record in records)
+        for topic, number in Counter(record.topic for record in records).items():
             self.metrics.count(selfmetrics.LOG_READ, number, topic=topic)
 
     def drain(self, limit: int = 500) -> int:
@@ -240,6 +241,12 @@ def _taken(processor: TaskProcessor, record: Record, found: list[Output]) -> Exc
     except Exception as error:
         return error
     return None
+
+
+def count_appended(metrics: SelfMetrics, outputs: Iterable[Output]) -> None:
+    """Tells what a commit put into the log."""
+    for topic, number in Counter(output.topic for output in outputs).items():
+        metrics.count(selfmetrics.LOG_APPENDED, number, topic=topic)
 
 
 def write_mark(mark: Mark) -> str:

@@ -101,10 +101,12 @@ class Following:
         self._reader.begin(b"-")  # a log that is joined in its middle tells no margin
         self._wanted = Wanted(_find_plainly())
         self._ended: set[tuple[object, ...]] = set()
+        self.hits = 0  # lines that some grammar was given because of their words
 
     def take(self, text: bytes, first: int) -> Iterator[Reading]:
         """The readings of more whole lines, the first of which has the number `first`."""
         for number, line, hit in self._wanted.lines(Block(clean(text), first)):
+            self.hits += hit
             yield from self._reader.hit(line, number) if hit else self._reader.offered(line, number)
             self._wanted.following = self._reader.expects_more
 

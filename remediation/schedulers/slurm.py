@@ -8,6 +8,7 @@ import os
 import pwd
 import re
 import secrets
+import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from sickbay.clock import resolve
 from sickbay.programs import Answer, NoAnswer, Unasked, ask, environment
 from sickbay.settings import Slurm
 
+LEAST_S = 0.1  # that the last question of a method is given
 ASKED_AT_ONCE = 100  # names in one question; for more the whole cluster is asked
 # No option, list, range, or name for all nodes; names of node sets are refused by the read before a write.
 _NODE = re.compile(r"(?!(?i:all)\Z)[A-Za-z0-9][A-Za-z0-9._-]{0,252}", re.ASCII)
@@ -35,7 +37,7 @@ _RIGHTS = ("access/permission denied", "user not found", "invalid user id", "per
 
 
 class SlurmScheduler:
-    """A client of one Slurm. It holds no connection and no state: every method asks anew."""
+    """A client of one Slurm. It holds no connection and no state: every method asks anew, within one time limit."""
 
     name = "slurm"
 
@@ -52,9 +54,10 @@ class SlurmScheduler:
         asked = {name for name in wanted if _NODE.fullmatch(name)}
         if wanted and not asked:
             return {}
-        shown = self._shown(asked if len(asked) <= ASKED_AT_ONCE else ())
+        until = self._until()
+        shown = self._shown(asked if len(asked) <= ASKED_AT_ONCE else (), until)
         shown = [node for node in shown if not wanted or node.host in wanted]
-        running = self._running() if shown else {}
+        running = self._running(until) if shown else {}
         return {node.host: _node_state(node, running.get(node.host, ()), read_ms) for node in shown}
 
     def jobs(self, ids: Iterable[str] = ()) -> Mapping[str, JobState]:
@@ -69,33 +72,34 @@ class SlurmScheduler:
 
     def drain(self, node: str, reason: str) -> None:
         """Give the node no new work. Refused where somebody else holds it, whatever the policy thought it had read."""
-        self._for_writing(node)
-        text = cleaned(reason)
+        text, until = cleaned(reason), self._until()
         if ours(text) is None:
             raise Refused(f"{node}: a reason must begin with the action's id, not {text[:60]!r}")
-        self._told("scontrol", "update", f"NodeName={node}", "State=DRAIN", f"Reason={text}")
+        self._for_writing(node, until)
+        self._told(until, "scontrol", "update", f"NodeName={node}", "State=DRAIN", f"Reason={text}")
 
     def resume(self, node: str) -> None:
         """Take our drain off; one that is down besides stays down. Refused where the hold is not ours."""
-        state = self._for_writing(node)
+        until = self._until()
+        state = self._for_writing(node, until)
         if ours(state.reason) is None:
             raise Refused(f"{node} is not held by us: {_standing(state)}")
         if "unknown" in state.flags:  # Slurm would call it an invalid state
             raise Unreachable(f"{node}: slurmctld has just started and has not heard of it yet; try again")
-        self._told("scontrol", "update", f"NodeName={node}", "State=UNDRAIN")
+        self._told(until, "scontrol", "update", f"NodeName={node}", "State=UNDRAIN")
 
     def requeue(self, job: str) -> None:
         """Stop the job and put it back into its queue. One that has ended meanwhile is not started again."""
         if not _JOB.fullmatch(job):
             raise Refused(f"not the id of a job: {job[:80]!r}")
-        self._told("scontrol", "requeue", "Incomplete", job)
+        self._told(self._until(), "scontrol", "requeue", "Incomplete", job)
 
-    def _for_writing(self, node: str) -> NodeState:
+    def _for_writing(self, node: str, until: float) -> NodeState:
         """The node right before a write to it. Raises Refused where it is none, or held by somebody else."""
         if not _NODE.fullmatch(node):
             raise Refused(f"not a name of a node: {node[:80]!r}")
         read_ms = self._clock()
-        found = [shown for shown in self._shown([node]) if shown.host == node]
+        found = [shown for shown in self._shown([node], until) if shown.host == node]
         if len(found) != 1:
             raise Refused(f"{node} is no node of this cluster (scontrol show node {node})")
         state = _node_state(found[0], (), read_ms)
@@ -104,9 +108,9 @@ class SlurmScheduler:
             raise Refused(f"{node} is held by somebody else: {_standing(state)}")
         return state
 
-    def _shown(self, names: Iterable[str]) -> list[Node]:
+    def _shown(self, names: Iterable[str], until: float) -> list[Node]:
         which = [",".join(sorted(names))] if names else []
-        answer = self._asked("scontrol", "show", "node", "-o", *which)
+        answer = self._asked(until, "scontrol", "show", "node", "-o", *which)
         unknown = [row for row in (answer.text + answer.errors).splitlines() if _NO_SUCH_NODE.fullmatch(row.strip())]
         if answer.status and not unknown:
             raise _problem(answer)
@@ -116,9 +120,9 @@ class SlurmScheduler:
             raise Unreachable("scontrol show node: its answer cannot be read")
         return found
 
-    def _running(self) -> dict[str, tuple[str, ...]]:
+    def _running(self, until: float) -> dict[str, tuple[str, ...]]:
         """Per node the jobs that have something running there, in order; those that are just ending too."""
-        answer = self._told("squeue", "--noheader", "--all", "--format=%A|%N")
+        answer = self._told(until, "squeue", "--noheader", "--all", "--format=%A|%N")
         on: dict[str, tuple[str, ...]] = {}
         for row in answer.text.splitlines():
             job, _, nodes = row.strip().partition("|")
@@ -129,7 +133,7 @@ class SlurmScheduler:
     def _queued(self, jobs: list[str]) -> list[slurm_queue.Queued]:
         mark = slurm_queue.mark_of(secrets.token_hex(8))
         which = [f"--jobs={','.join(jobs)}"] if jobs else []
-        answer = self._asked("squeue", *slurm_queue.question(mark), *which)
+        answer = self._asked(self._until(), "squeue", *slurm_queue.question(mark), *which)
         if answer.status and jobs and _NO_SUCH_JOB in answer.errors.lower():
             return []
         if answer.status:
@@ -139,16 +143,20 @@ class SlurmScheduler:
         except slurm_queue.Unreadable as error:
             raise Unreachable(f"squeue: {error}") from None
 
-    def _told(self, program: str, *arguments: str) -> Answer:
-        answer = self._asked(program, *arguments)
+    def _until(self) -> float:
+        """When a method that begins now must have its answer."""
+        return time.monotonic() + self._settings.timeout_s
+
+    def _told(self, until: float, program: str, *arguments: str) -> Answer:
+        answer = self._asked(until, program, *arguments)
         if answer.status:
             raise _problem(answer)
         return answer
 
-    def _asked(self, program: str, *arguments: str) -> Answer:
+    def _asked(self, until: float, program: str, *arguments: str) -> Answer:
         command = str(Path(self._settings.bin, program)) if self._settings.bin else program
         try:
-            return ask([command, *arguments], timeout_s=self._settings.timeout_s, env=self._env)
+            return ask([command, *arguments], timeout_s=max(LEAST_S, until - time.monotonic()), env=self._env)
         except Unasked as error:
             raise Unreachable(f"{error}: set [slurm] bin to the folder of Slurm's commands") from None
         except NoAnswer as error:

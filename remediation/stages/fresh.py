@@ -15,7 +15,7 @@ def fresh(decisions: tuple[Decision, ...], context: Context) -> tuple[Decision, 
 def _judged(decision: Decision, context: Context) -> Decision:
     judged, incident = context.judged, decision.action.incident
     if judged is None:
-        return muted(decision, STAGE, ActionState.EXPIRED, "diagnosis has not said yet how far it has read")
+        return postponed(decision, STAGE, "diagnosis has not said yet how far it has read")
     age_ms = context.now_ms - judged.as_of_ms
     if abs(age_ms) > context.settings.fresh_s * 1000:
         why = "what diagnosis has read is too old" if age_ms > 0 else "the clock of diagnosis is ahead of ours"

@@ -1,13 +1,15 @@
 """order: hold, save evidence, give the job back, test once the node is empty, release after the test."""
 
 from remediation.decision import Context, Decision, asked, muted, postponed
-from remediation.ledger import settled
+from remediation.ledger import HELD, REQUEUE, settled
 from sickbay.actions import Action, ActionState
 
 STAGE = "order"
 DAY_MS = 86_400_000
 SECOND_HOLD_MS = 14 * DAY_MS  # a second hold of a unit within that time: a person releases [house]
 SURE = 0.9  # below this sensitivity a pass settles nothing [house]
+RESTART_MS = 600_000  # after that, waiting for the job's next start is a person's question [house]
+STARTS_AGAIN = frozenset({"pending", "configuring", "completing", "requeued", "requeue_hold", "special_exit"})
 BUSY = frozenset({"allocated", "alloc", "mixed", "mix", "completing", "comp"})
 
 
@@ -62,7 +64,7 @@ def _after_test(decision: Decision, context: Context) -> Decision:
         return asked(decision, STAGE, "the test is not passed yet: a person may say that it is to be used all the same")
     if test is None or not settled(test):
         return postponed(decision, STAGE, "after the test")
-    return _proved(decision, hold, test, context)
+    return _elsewhere(_proved(decision, hold, test, context), context)
 
 
 def _proved(decision: Decision, hold: Action, test: Action, context: Context) -> Decision:
@@ -74,6 +76,21 @@ def _proved(decision: Decision, hold: Action, test: Action, context: Context) ->
     earlier = [one for one in context.ledger.holds_begun(began - SECOND_HOLD_MS, hold.target) if one.id != hold.id]
     if earlier:
         return asked(decision, STAGE, "it is the second hold within 14 days: a person releases")
+    return decision
+
+
+def _elsewhere(decision: Decision, context: Context) -> Decision:
+    """A node just tested is not given to the job that it killed (nights, 39): that one starts elsewhere first."""
+    if decision.asks:
+        return decision
+    for line in context.ledger.lines.values():
+        job = context.job(line.target) if line.do == REQUEUE else None
+        if job is None or line.incident != decision.action.incident or line.state not in HELD:
+            continue
+        if job.state in STARTS_AGAIN:
+            if context.now_ms - (line.at_ms or 0) > RESTART_MS:
+                return asked(decision, STAGE, f"job {job.id}, which it killed, waits to start again")
+            return postponed(decision, STAGE, f"after job {job.id} runs again, as it must not start there")
     return decision
 
 

@@ -35,6 +35,7 @@ INCIDENTS, ACTIONS = Task("sickbay.incidents.v1", 0), Task("sickbay.actions.v1",
 FOLLOWED = (ACTIONS, INCIDENTS)  # the ledger first: at a start an incident meets what was done for it
 LIMIT = 500  # records of one read
 CHUNK = 64  # alerts of one POST, one POST a step
+READ_MS = 200  # between two reads that found nothing
 LOOK_MS, GAP_MS = 1000, 200  # between two looks at what stands: usual, and after a change
 RECONCILE_MS = 600_000  # between two looks at what Alertmanager has of ours
 FIRST_WAIT_S = 0.5  # after a failure; doubles with each up to `[alerts] every_s`
@@ -45,16 +46,16 @@ SAY_MS = 60_000  # people are told of a failure that goes on once a minute
 class Following:
     """How far the topics are read. Nothing is sent before all that was there at the start is known."""
 
-    reader: Reader
+    readers: Mapping[Task, Reader]  # one each: a reader goes on fastest where it stands
     offsets: dict[Task, int] = field(default_factory=dict)
     ends: dict[Task, int] = field(default_factory=dict)  # at the start
 
     def read(self, task: Task) -> list[Record]:
         """The next records. Raises LogError."""
         if task not in self.offsets:
-            self.offsets[task], self.ends[task] = self.reader.bounds(task)
+            self.offsets[task], self.ends[task] = self.readers[task].bounds(task)
         try:
-            records = self.reader.read(task, self.offsets[task], LIMIT)
+            records = self.readers[task].read(task, self.offsets[task], LIMIT)
         except OffsetOutOfRange as error:  # compaction keeps the newest of each key: nothing that counts is lost
             self.offsets[task] = error.bounds.begin
             return []
@@ -78,12 +79,12 @@ class Alerts:
         self._context, self._metrics, self._settings = context, context.metrics, settings
         self._client = client or (Alertmanager(settings.url) if settings.url else None)
         self._cluster, self._lang = context.config.cluster.name, context.config.report.lang
-        self._following = Following(context.log.reader())
+        self._following = Following({task: context.log.reader() for task in FOLLOWED})
         self._standing = Standing()
-        self._born_ms = context.clock()
+        self._now_ms = self._born_ms = self._heard_ms = context.clock()
         self._changed = True
         self._looked_ms = self._said_ms = 0
-        self._repeat_ms = self._retry_ms = self._reconcile_ms = 0  # not before
+        self._read_ms = self._repeat_ms = self._retry_ms = self._reconcile_ms = 0  # not before
         self._failures = 0
         self._behind = True
         self._told: dict[Labels, Alert] = {}  # what Alertmanager has, or may have, of us
@@ -91,8 +92,12 @@ class Alerts:
 
     def step(self, now_ms: int) -> bool:
         """Read what is new, look at what stands, send at most one request."""
-        moved = self._follow(now_ms)
-        if self._following.caught_up and now_ms >= self._looked_ms + (GAP_MS if self._changed else LOOK_MS):
+        if now_ms < self._now_ms:
+            self._set_back(now_ms)
+        self._now_ms = now_ms
+        moved = now_ms >= self._read_ms and self._follow(now_ms)
+        ready = self._following.caught_up or now_ms - self._born_ms > SILENT_S * 1000  # a log that is away is silence
+        if ready and now_ms >= self._looked_ms + (GAP_MS if self._changed else LOOK_MS):
             self._look(now_ms)
         if self._queue and now_ms >= self._retry_ms:
             self._send(now_ms)
@@ -100,6 +105,12 @@ class Alerts:
 
     def close(self) -> None:
         """Nothing to finish: what stands goes on standing until its time is over or the next start repeats it."""
+
+    def _set_back(self, now_ms: int) -> None:
+        """The machine's clock was set back: nothing waits for a time that is far away now."""
+        self._looked_ms = self._said_ms = 0
+        self._read_ms = self._repeat_ms = self._retry_ms = self._reconcile_ms = 0
+        self._born_ms, self._heard_ms = min(self._born_ms, now_ms), min(self._heard_ms, now_ms)
 
     def _follow(self, now_ms: int) -> bool:
         moved = behind = False
@@ -118,6 +129,8 @@ class Alerts:
             for record in records:
                 self._take(record, now_ms)
         self._behind = behind
+        if not moved:
+            self._read_ms = now_ms + READ_MS
         return moved
 
     def _take(self, record: Record, now_ms: int) -> None:
@@ -129,15 +142,18 @@ class Alerts:
             self._metrics.count(selfmetrics.LOG_ERRORS, kind="damaged")
             self._say(f"alerts: {record.topic} offset {record.offset}: {error}", now_ms)
             return
+        known_ms = self._standing.judged_ms
         self._changed |= self._standing.take(record.key, told, record.append_ms)
+        if self._standing.judged_ms != known_ms:
+            self._heard_ms = now_ms
 
     def _look(self, now_ms: int) -> None:
         """What stands now; what has to be said of it goes into the queue."""
         self._looked_ms, self._changed = now_ms, False
-        stories = self._standing.worth_telling()
+        stories = self._standing.worth_telling() if self._following.caught_up else ()
         every_s = self._settings.every_s
         wanted = [alert(story, self._cluster, now_ms, every_s, self._lang) for story in stories]
-        seen_ms = max(self._standing.judged_ms or 0, self._born_ms)
+        seen_ms = max(min(self._standing.judged_ms or 0, self._heard_ms), self._born_ms)
         if now_ms - seen_ms > SILENT_S * 1000:
             wanted.append(silent(self._cluster, seen_ms, now_ms, every_s))
         self._show(stories, wanted, now_ms)
@@ -174,7 +190,11 @@ class Alerts:
             self._client.send(chunk)
         except AlertError as error:
             self._failed(error, now_ms)
-            self._queue, self._repeat_ms = [], self._retry_ms  # made anew, with newer times
+            self._queue = self._queue[CHUNK:] if error.reason == "refused" else []  # one bad one must not hide others
+            if self._queue:
+                self._retry_ms = now_ms
+            else:
+                self._repeat_ms = self._retry_ms  # made anew, with newer times
             return
         self._failures, self._queue = 0, self._queue[CHUNK:]
         for one in chunk:
@@ -185,11 +205,9 @@ class Alerts:
 
     def _failed(self, error: AlertError, now_ms: int) -> None:
         self._metrics.count(selfmetrics.ALERT_ERRORS, reason=error.reason)
-        wait_s = min(self._settings.every_s, FIRST_WAIT_S * 2**self._failures)
+        wait_ms = 1000 * min(self._settings.every_s, FIRST_WAIT_S * 2**self._failures)
         self._failures = min(self._failures + 1, 16)
-        self._retry_ms = now_ms + round(
-            1000 * wait_s * random.uniform(0.5, 1.0)
-        )  # many that wait must not come at once
+        self._retry_ms = now_ms + round(wait_ms * random.uniform(0.5, 1.0))  # many that wait must not come at once
         self._say(f"alerts: {error}", now_ms)
 
     def _show(self, stories: Sequence[Story], wanted: Sequence[Alert], now_ms: int) -> None:

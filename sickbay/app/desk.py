@@ -96,7 +96,7 @@ def rows(here: Desk, *, closed: bool = False) -> list[str]:
 
 def page(here: Desk, one: Incident) -> list[str]:
     """One incident for people: the verdict, its evidence, its plan, and what was or would be done."""
-    found = [_headline(one), f"  {one.summary}" if one.summary else "", "", "Evidence"]
+    found = [_headline(one), *([f"  {one.summary}"] if one.summary else []), "", "Evidence"]
     found += [f"  {each.detector}: {each.component} {each.fault} {each.says}" for each in one.evidence[:20]]
     found += ["", "Plan"]
     found += [f"  {step.do} {step.target} ({step.when}): {step.why}" for step in one.plan]

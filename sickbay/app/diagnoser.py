@@ -6,6 +6,7 @@ says so with a heartbeat. All times are the log's: the append times of what was 
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -21,7 +22,7 @@ from streams.dead_letters import DeadLetters, reason_of
 from streams.feature_record import CLOCK_KEY
 from streams.feature_record import decode as decode_features
 from streams.processor import LATENESS_MS
-from streams.runner import FATAL, Mark, read_mark, write_mark
+from streams.runner import FATAL, Mark, count_appended, read_mark, write_mark
 from streams.windows import WIDTH_MS
 
 __all__ = ["EVENTS", "FEATURES", "HORIZON_MS", "STEPS", "Diagnoser", "Horizon"]
@@ -131,6 +132,7 @@ class Diagnoser:
         self._read: dict[Task, _Read] = {}
         self._letters: list[Output] = []
         self._urgent, self._current, self._looked_ms, self._frontier_ms = True, False, 0, 0
+        self._first_ms = 0  # append time of the first record, where nothing was ever judged
         self._quiet_since: float | None = None
         self._recalled = False
 
@@ -169,6 +171,8 @@ class Diagnoser:
         self._begin(batch.assigned)
         for record in batch.records:
             self._one(record)
+        for topic, number in Counter(record.topic for record in batch.records).items():
+            self._metrics.count(selfmetrics.LOG_READ, number, topic=topic)
         return bool(batch.records or batch.assigned)
 
     def _blind(self, error: OffsetOutOfRange) -> None:
@@ -184,14 +188,26 @@ class Diagnoser:
             if task.topic in KEPT:
                 self._log.seek(task, self._whole(task))
                 continue
-            begin = self._reader.bounds(task).begin
-            if position is not None:
-                self._looked_ms = min(self._looked_ms or mark.clock_ms, mark.clock_ms)
-                begin = max(begin, min(mark.low, state.committed))
+            begin = 0
+            if position is None:
+                begin = self._reader.bounds(task).begin
+            else:
+                judged_ms = mark.frontier_ms or mark.clock_ms
+                self._looked_ms = min(self._looked_ms or judged_ms, judged_ms)
+                begin = self._again(task, state, mark.low)
             try:
                 self._log.seek(task, begin)
             except Fenced:  # lost meanwhile: the next poll tells
                 del self._read[task]
+
+    def _again(self, task: Task, state: _Read, low: int) -> int:
+        """Where the horizon of a task that was read before begins now."""
+        bounds = self._reader.bounds(task)
+        if not bounds.begin <= state.committed <= bounds.end:
+            self._blind(OffsetOutOfRange(task, state.committed, bounds))
+        if state.committed > bounds.end:  # another log than the one that was read
+            state.committed, low = bounds.begin, bounds.begin
+        return max(bounds.begin, min(low, state.committed))
 
     def _whole(self, task: Task) -> int:
         """Reads a compacted topic to its end. Returns that."""
@@ -207,6 +223,8 @@ class Diagnoser:
         state.end, state.clock_ms = record.offset + 1, max(state.clock_ms, record.append_ms)
         if not state.begins or record.append_ms >= state.begins[-1][0] + BUCKET_MS:
             state.begins.append((record.append_ms, record.offset))
+        if not self._looked_ms and record.topic in WATCHED:
+            self._first_ms = min(self._first_ms or record.append_ms, record.append_ms)
         if record.is_tick:
             return
         try:
@@ -247,6 +265,7 @@ class Diagnoser:
             began = time.monotonic()
             self._log.commit(outputs, {task: self._position(task, end) for task, end in ends.items()})
             self._metrics.observe(selfmetrics.LOG_COMMIT, time.monotonic() - began, group=GROUP)
+            count_appended(self._metrics, outputs)
             self._kept(ends)
         return changed
 
@@ -258,29 +277,30 @@ class Diagnoser:
     def _position(self, task: Task, end: int) -> Position:
         """Never before what was committed; the mark tells where the horizon begins."""
         state = self._read[task]
-        before_ms = state.clock_ms - HORIZON_MS - BUCKET_MS
+        before_ms = min(state.clock_ms, self._looked_ms or self._first_ms) - HORIZON_MS - BUCKET_MS
         while len(state.begins) > 1 and state.begins[1][0] < before_ms:
             state.begins.pop(0)
         low = state.begins[0][1] if state.begins else end
-        return Position(max(end, state.committed), write_mark(Mark(low=low, clock_ms=state.clock_ms)))
+        mark = Mark(frontier_ms=self._looked_ms, low=low, clock_ms=state.clock_ms)
+        return Position(max(end, state.committed), write_mark(mark))
 
     def _judged(self, now_ms: int, outputs: list[Output]) -> list[Incident]:
         clocks = [self._read[task].clock_ms for task in self._driving]
         oldest, newest = min(clocks), max(clocks) or now_ms
         self._current = self._is_current(oldest, newest, now_ms)
-        if not self._current:
-            if not self._looked_ms:
-                self._looked_ms = oldest
-            if not oldest or oldest - self._looked_ms < CATCH_UP_MS:
-                return []
+        looked_ms = self._looked_ms or self._first_ms or newest
+        if not self._current and (not oldest or oldest - looked_ms < CATCH_UP_MS):
+            return []
         telemetry_ms = min(self._read[task].told_ms for task in self._driving if task.topic == FEATURES)
         behind = newest - telemetry_ms > BEHIND_MS
         frontier_ms = 0 if behind else (telemetry_ms - self._lateness_ms) // self._window_ms * self._window_ms
         changed: list[Incident] = []
         if self._urgent or frontier_ms > self._frontier_ms or not self._current:
+            # What came since the last look is kept for this one, however long ago that was.
+            before_ms = min(looked_ms, oldest or newest) - HORIZON_MS
             case = self.horizon.case(
-                newest if self._current else oldest, before_ms=(oldest or newest) - HORIZON_MS, frontier_ms=frontier_ms
-            )
+                newest if self._current else oldest, before_ms=before_ms, frontier_ms=frontier_ms
+            )  # fmt: skip
             changed = self._judge.look(case, outputs)
             self._urgent, self._looked_ms, self._frontier_ms = False, oldest or newest, frontier_ms
         if self._current and oldest and telemetry_ms:

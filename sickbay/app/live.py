@@ -87,9 +87,7 @@ def widths(settings: Windows) -> dict[str, int]:
 class Pipeline:
     """All stages over one log. `clock` gives the log's append time; `second` must be called every second."""
 
-    def __init__(
-        self, log: Log, lang: str = "en", *, width_ms: int = WIDTH_MS, lateness_ms: int = LATENESS_MS
-    ) -> None:
+    def __init__(self, log: Log, lang: str = "en", *, width_ms: int = WIDTH_MS, lateness_ms: int = LATENESS_MS) -> None:
         self._ticker, self._topics = log.appender(), log.topics
         make = window_maker(log, width_ms=width_ms, lateness_ms=lateness_ms)
         self.windows = Runner(log.join(WINDOWS_GROUP, [TELEMETRY], "windows-1"), make, group=WINDOWS_GROUP)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from remediation.decision import Context, Decision
 from remediation.hands import WITHIN_MS, Hands, Moment
-from remediation.ledger import COLLECT, DRAIN, REQUEUE, TEST
+from remediation.ledger import COLLECT, DRAIN, REQUEUE, TEST, Ledger
 from remediation.policy import decide
 from remediation.propose import proposed
 from remediation.schedulers import JobState, NodeState, Scheduler, SchedulerError, Unreachable
@@ -226,7 +226,7 @@ class Remediator:
         wanted = proposed(known)
         if self.scheduler is None or not (wanted or self._watched()):
             return known
-        nodes, jobs = self._asked(self.scheduler, _jobs(wanted, inputs.ledger.lines.values()), now_ms)
+        nodes, jobs = self._asked(self.scheduler, _jobs(wanted, inputs.ledger), now_ms)
         return replace(known, nodes=nodes, jobs=jobs, unreadable=self._unread.why)
 
     def _watched(self) -> bool:
@@ -262,8 +262,10 @@ def _folder(config: Config) -> Path | None:
     return Path(config.archive.path, "bundles") if config.archive.path else None
 
 
-def _jobs(wanted: Iterable[Decision], lines: Iterable[Action]) -> frozenset[str]:
-    """Ids of the jobs that decisions and open lines speak of."""
+def _jobs(wanted: Iterable[Decision], ledger: Ledger) -> frozenset[str]:
+    """Ids of the jobs that decisions, open lines, and the incidents of holds speak of."""
     asked = [one.action.target for one in wanted if one.do == REQUEUE]
-    asked += [line.target for line in lines if line.do == REQUEUE and line.state in UNDER_WAY]
+    held = {hold.incident for hold in ledger.holds.values()}
+    back = [line for line in ledger.lines.values() if line.do == REQUEUE]
+    asked += [line.target for line in back if line.state in UNDER_WAY or line.incident in held]
     return frozenset(target.removeprefix(f"{Kind.JOB}:") for target in asked)

@@ -14,9 +14,9 @@ from diagnosis.explain import says
 from sickbay import __version__
 from sickbay.actions import Action
 from sickbay.answer import Answer, as_dict, event_rows, incident_row
+from sickbay.app.labels import labels as terminal_labels
 from sickbay.app.plain import plain
 from sickbay.app.story import Story
-from sickbay.app.labels import labels as terminal_labels
 from sickbay.app.terminal import print_incident
 from sickbay.clock import rfc3339
 
@@ -85,7 +85,8 @@ def print_story(told: Story, lang: str, console: Console | None = None) -> None:
         out.print(Text(f"  {words['nothing_done']}", style="yellow"))
     took = told.cost()
     if took.jobs:
+        said = f"{words['jobs']} {len(took.jobs)}, {words['ranks']} {took.ranks or '?'}"
         lost = words["not_running"] if took.open_jobs else words["not_told"]
-        seconds = f"{took.card_seconds:.0f}" if took.card_seconds is not None else lost
-        said = f"{words['jobs']} {len(took.jobs)}, {words['ranks']} {took.ranks or '?'}, {words['card_seconds']}"
-        out.print(Text(f"{words['cost']}: {said}: {seconds}"))
+        for key, seconds in (("card_seconds", took.card_seconds), ("host_seconds", took.host_seconds)):
+            said += f"; {words[key]}: {lost if seconds is None else f'{seconds:.0f}'}"
+        out.print(Text(f"{words['cost']}: {said}"))

@@ -11,6 +11,7 @@ from dashboards.timeline import Cost, Row, Told, cost, timeline
 from sickbay import actions as ledger
 from sickbay import messages
 from sickbay.actions import Action, Outcome
+from sickbay.admission import Admission
 from sickbay.app.incidents_topic import told as told_incident
 from sickbay.app.reading import since
 from sickbay.components import HOST_SCOPED, Kind, Name, host_of
@@ -59,18 +60,22 @@ class Story:
         return cost(self.incident, self.placements)
 
 
-def story(reader: Reader, wanted: str) -> Story:
-    """The story of the incident of that id, or of the only one whose id begins so. Raises NoSuchIncident."""
+def story(reader: Reader, wanted: str, admitted: Admission | None = None) -> Story:
+    """The story of the incident of that id, or of the only one whose id begins so. Raises NoSuchIncident.
+
+    `admitted`: who may speak for a host; without it signatures are not looked at.
+    """
+    admitted = admitted or Admission()
     told = _incidents(reader)
     found = Story(incidents=told[chosen(wanted, told)])
     ids = {found.incident.id} | {one for one, records in told.items() if _went_into(records, found.incident.id)}
-    found.actions = [one for one in _kept(reader, ACTIONS, ledger.decode, Action) if one.message.incident in ids]
-    found.outcomes = [one for one in _kept(reader, OUTCOMES, ledger.decode, Outcome) if one.message.incident in ids]
+    found.actions = [one for one in _kept(reader, ACTIONS, _ledger, Action) if one.message.incident in ids]
+    found.outcomes = [one for one in _kept(reader, OUTCOMES, _ledger, Outcome) if one.message.incident in ids]
     hit = set(found.incident.affected.jobs)
-    placements = _kept(reader, PLACEMENT, messages.decode, Placement)
+    placements = _kept(reader, PLACEMENT, _opened(admitted), Placement)
     found.placements = [one for one in placements if one.message.job in hit]
     found.evidence = _claims(reader, found)
-    found.events = list(_events(reader, found))
+    found.events = list(_events(reader, found, admitted))
     return found
 
 
@@ -103,7 +108,20 @@ def _went_into(records: list[Told[Incident]], id: str) -> bool:
     return records[-1].message.merged_into == id
 
 
-def _kept(reader: Reader, topic: str, decode: Callable[[bytes], object], kind: type[M]) -> Iterator[Told[M]]:
+def _ledger(record: Record) -> ledger.LedgerMessage:
+    return ledger.decode(record.value or b"")
+
+
+def _plain(record: Record) -> messages.AnyMessage:
+    return messages.decode(record.value or b"")
+
+
+def _opened(admitted: Admission) -> Callable[[Record], messages.AnyMessage]:
+    """Reads what agents and pollers wrote: sealed, and only where it is from whom it says."""
+    return lambda record: admitted.message(record).message
+
+
+def _kept(reader: Reader, topic: str, decode: Callable[[Record], object], kind: type[M]) -> Iterator[Told[M]]:
     """All messages of one kind that a compacted topic keeps."""
     for record in _records(reader, Task(topic, 0), 0):
         one = _decoded(decode, record)
@@ -120,14 +138,14 @@ def _claims(reader: Reader, found: Story) -> dict[str, int]:
         if record.append_ms > until_ms or wanted <= appended.keys():
             break
         key = record.key.decode("utf-8", "replace")
-        one = _decoded(messages.decode, record) if key not in wanted else None
+        one = _decoded(_plain, record) if key not in wanted else None
         id = one.id if isinstance(one, messages.Evidence) else key
         if id in wanted:
             appended.setdefault(id, record.append_ms)
     return appended
 
 
-def _events(reader: Reader, found: Story) -> Iterator[Told[Event]]:
+def _events(reader: Reader, found: Story, admitted: Admission) -> Iterator[Told[Event]]:
     """What the parts of the incident and their hosts said around its onset."""
     names = _names(found.incident)
     hosts = {host for one in names if (host := _host(one))}
@@ -139,7 +157,7 @@ def _events(reader: Reader, found: Story) -> Iterator[Told[Event]]:
         for record in _records(reader, task, since(reader, task, from_ms)):
             if record.append_ms > until_ms or not left:
                 break
-            event = _decoded(messages.decode, record)
+            event = _decoded(_opened(admitted), record)
             if not isinstance(event, Event) or (event.at_ms or from_ms) < from_ms:
                 continue  # an old one that was told late
             if event.component in wanted or _blind(event, hosts):
@@ -168,9 +186,9 @@ def _host(component: Name) -> str:
     return (host_of(component) or "") if kind in HOST_SCOPED or kind == Kind.SWITCH else ""
 
 
-def _decoded(decode: Callable[[bytes], M], record: Record) -> M | None:
+def _decoded(decode: Callable[[Record], M], record: Record) -> M | None:
     try:
-        return decode(record.value) if record.value else None
+        return decode(record) if record.value else None
     except ValueError:
         return None
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sickbay.app.poller import polling
 from sickbay.app.service import Context, Make, Stage
 from sickbay.app.simulated_site import Simulated, SimulatedStage
 from sickbay.app.stages import chosen
@@ -16,7 +17,7 @@ def stages(config: Config, agents: Sequence[Config] = (), simulated: Simulated |
     found: dict[str, Make] = dict(chosen((), config))
     found["remediation"] = remediation(simulated)
     if config.remediation.scheduler == "slurm":
-        found["poll"] = poller
+        found["poll"] = polling(["slurm"])
     if simulated is not None:
         site = simulated
         found["site"] = lambda context: SimulatedStage(context, site)
@@ -35,13 +36,6 @@ def remediation(simulated: Simulated | None) -> Make:
         return Remediator(context, scheduler)
 
     return make
-
-
-def poller(context: Context) -> Stage:
-    """The Slurm poller as a stage."""
-    from sickbay.commands.poll import stage
-
-    return stage(context, "slurm")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,17 @@
 """`sickbay report ID`: one incident's post-mortem from the log."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from sickbay.commands.output import UNDELIVERED, complain, deliver, unwritable, usage, write_json
 from sickbay.commands.settings import ConfigFile, settings_of
-from sickbay.settings import LogSettings
+from sickbay.config import ConfigError
+from sickbay.settings import LogSettings, Security
+
+if TYPE_CHECKING:
+    from sickbay.admission import Admission
 
 NEEDS = ("jinja2", "altair", "vl_convert")
 
@@ -35,7 +39,7 @@ def report(
     language = lang or settings.report.lang
     log = open_log(settings.log)
     try:
-        told = story(log.reader(), incident)
+        told = story(log.reader(), incident, _admitted(settings.security))
     except NoSuchIncident as error:
         return usage("report", str(error))
     finally:
@@ -52,6 +56,16 @@ def report(
             return UNDELIVERED
         complain(f"report: {html}")
     return 0
+
+
+def _admitted(security: Security) -> "Admission":
+    """As the stages do; who may not read the cluster's key reads without looking at signatures."""
+    from sickbay.admission import Admission, admission
+
+    try:
+        return admission(security)
+    except ConfigError:
+        return Admission()
 
 
 def _problem(log: LogSettings) -> str:

@@ -5,13 +5,16 @@ as one request is under way at a time. What waits is bounded: who appends faster
 told `LogBusy` when that lasts.
 """
 
+import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from kafka import KafkaProducer
-from kafka.errors import KafkaError, KafkaTimeoutError
+from kafka.errors import KafkaError, KafkaTimeoutError, SaslAuthenticationFailedError
+from kafka.net.compat import KafkaNetClient
 
 from sickbay.log import Closed, LogBusy, LogError, Output, Receipt, checks
 from sickbay.log.kafka_clients import CALL_S, OVERHEAD, arguments, reached, why_unreachable
@@ -183,22 +186,68 @@ def _producer(settings: LogSettings, topics: Mapping[str, Topic], delivery_s: fl
     told = arguments(
         settings,
         acks="all",
-        metrics_enabled=False,
         enable_idempotence=False,  # at least once is the promise; it would end in lost batches when its epoch is bumped
         max_in_flight_requests_per_connection=1,  # keeps the order of a partition
         linger_ms=LINGER_MS,
         batch_size=BATCH_BYTES,
         max_request_size=max(largest + 4 * OVERHEAD, MIB),
         delivery_timeout_ms=int(delivery_s * 1000),
-        max_block_ms=int(CALL_S * 500),
+        max_block_ms=int(CALL_S * 300),
         allow_auto_create_topics=False,
+        metrics_enabled=False,
     )
     told["request_timeout_ms"] = min(int(CALL_S * 1000), int(delivery_s * 1000) - LINGER_MS)
     if not reached(settings):
         raise why_unreachable(settings)
+    with _refusals() as refused:
+        try:
+            return connected(KafkaProducer, told)
+        except KafkaTimeoutError:
+            reason = refused[0] if refused else None
+        except KafkaError as error:
+            reason = error
+    raise why_unreachable(settings) if reason is None else explained(name_of(reason), str(reason), settings)
+
+
+def connected(make: Callable[..., Any], told: Mapping[str, object]) -> Any:
+    """A client of kafka-python; where it cannot be made, its sockets are closed, which it does not do itself."""
+    nets: list[KafkaNetClient] = []
+
+    def net(**configs: Any) -> KafkaNetClient:
+        nets.append(KafkaNetClient(**configs))
+        return nets[-1]
+
     try:
-        return KafkaProducer(**told)
-    except KafkaTimeoutError:
-        raise why_unreachable(settings) from None
-    except KafkaError as error:
-        raise explained(name_of(error), str(error), settings) from None
+        return make(**told, kafka_client=net)
+    except BaseException:
+        for one in nets:
+            one.close()
+        raise
+
+
+class _Listener(logging.Handler):
+    """The client keeps trying when its user is refused, and only its log tells."""
+
+    def __init__(self, heard: list[KafkaError]) -> None:
+        super().__init__()
+        self._heard = heard
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._heard += [one for one in record.args or () if isinstance(one, SaslAuthenticationFailedError)]
+
+
+@contextmanager
+def _refusals() -> Iterator[list[KafkaError]]:
+    heard: list[KafkaError] = []
+    listener = _Listener(heard)
+    _CLIENT_LOG.addHandler(listener)
+    try:
+        yield heard
+    finally:
+        _CLIENT_LOG.removeHandler(listener)
+
+
+_CLIENT_LOG = logging.getLogger("kafka")
+_CLIENT_LOG.addHandler(
+    logging.NullHandler()
+)  # every failed connection is a line otherwise; our errors tell what matters

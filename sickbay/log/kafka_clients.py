@@ -18,6 +18,7 @@ AHEAD_KBYTES = 16 * KIB  # fetched ahead of a processor
 OVERHEAD = 512  # bytes that a record may take beside key and value: batch header, lengths, time, offset
 
 log = logging.getLogger("sickbay.log.kafka")
+log.addHandler(logging.NullHandler())
 
 
 def confluent() -> Any:
@@ -76,6 +77,7 @@ def properties(settings: LogSettings, **more: object) -> dict[str, object]:
         "reconnect.backoff.max.ms": 2000,  # the default of 10 s is longer than a restarted broker needs
         "allow.auto.create.topics": False,
         "logger": log,
+        "log_level": 0,  # every failed connection is a line otherwise; what matters is told by our errors
     }
     if settings.tls:
         files = (
@@ -112,7 +114,7 @@ def arguments(settings: LogSettings, **more: object) -> dict[str, object]:
         "bootstrap_servers": settings.brokers.split(","),
         "client_id": CLIENT,
         "security_protocol": protocol(settings),
-        "bootstrap_timeout_ms": int(CALL_S * 1000),
+        "bootstrap_timeout_ms": int(CALL_S * 500),
         "request_timeout_ms": int(CALL_S * 1000),
         "reconnect_backoff_max_ms": 2000,
     }

@@ -8,7 +8,7 @@ from sickbay.log import Batch, OffsetOutOfRange, Record, Task
 
 @dataclass(slots=True)
 class Held:
-    """The client says `took` and `lost` at any time; the processor is told by `change`: only then it owns or forgets."""
+    """The client says `took` and `lost` at any time; the processor is told by `change` and then owns or forgets."""
 
     told: set[Task] = field(default_factory=set)
     out_of_range: dict[Task, OffsetOutOfRange] = field(default_factory=dict)

@@ -29,6 +29,7 @@ from sickbay.log import (
     Task,
     checks,
 )
+from sickbay.log.kafka_appender import connected
 from sickbay.log.kafka_asker import Asker
 from sickbay.log.kafka_clients import CALL_S, arguments, confluent, fetching
 from sickbay.log.kafka_errors import MISSING, MISTRUST, TAKEN_OVER, UNREACHABLE, WRONG_PASSWORD, explained, missing
@@ -147,7 +148,7 @@ class KafkaTasks:
         name = error.name()
         if name == "_PARTITION_EOF":
             return
-        if error.fatal():
+        if error.fatal() or name == "_FATAL":
             fenced = "fenced" in error.str().lower()
             self._out = checks.replaced(self.group, self.member) if fenced else LogError(error.str())
         elif name in ("_AUTO_OFFSET_RESET", "_LOG_TRUNCATION"):
@@ -295,7 +296,7 @@ class KafkaTasks:
 def _leave(settings: LogSettings, group: str, member: str, identity: str) -> None:
     """A static member that ends keeps its tasks for its session's length: this gives them up now, if it can."""
     with contextlib.suppress(KafkaError, LogError):
-        admin = KafkaAdminClient(**arguments(settings, bootstrap_timeout_ms=2000, request_timeout_ms=2000))
+        admin = connected(KafkaAdminClient, arguments(settings, bootstrap_timeout_ms=2000, request_timeout_ms=2000))
         try:
             admin.remove_group_members(settings.prefix + group, [MemberToRemove(identity, member)])
         finally:

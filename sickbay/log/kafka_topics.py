@@ -1,12 +1,13 @@
 """The declared topics on the brokers: created where missing, and refused where they are not as declared."""
 
 import time
+from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sickbay.log import LogBusy, LogError
 from sickbay.log.kafka_clients import CALL_S, OVERHEAD, confluent, properties, reached, why_unreachable
-from sickbay.log.kafka_errors import UNREACHABLE, explained
+from sickbay.log.kafka_errors import MISTRUST, SLOW, UNREACHABLE, WRONG_PASSWORD, explained
 from sickbay.settings import LogSettings
 from sickbay.topics import DAY_MS, HOUR_MS, KIB, TOMBSTONE_MS, Topic
 
@@ -45,7 +46,9 @@ class Topics:
     def __init__(self, settings: LogSettings, topics: Mapping[str, Topic]) -> None:
         self._settings, self._topics = settings, topics
         self._client = confluent()
-        self.admin = self._client.admin.AdminClient(properties(settings))
+        self._complaints: deque[Any] = deque(maxlen=20)
+        told = properties(settings) | {"error_cb": self._complaints.append}
+        self.admin = self._client.admin.AdminClient(told)
 
     def ensure(self) -> None:
         """Create what is missing and check the rest. Raises LogError, which names the topic and what is wrong."""
@@ -66,17 +69,24 @@ class Topics:
         return self._settings.prefix + topic.name
 
     def _there(self) -> dict[str, int]:
-        try:
-            found = self.admin.list_topics(timeout=CALL_S)
-        except self._client.KafkaException as error:
-            raise self._unreachable(error) from None
-        return {name: len(topic.partitions) for name, topic in found.topics.items() if _is_led(topic)}
+        deadline = time.monotonic() + CALL_S
+        while True:
+            try:
+                found = self.admin.list_topics(timeout=1)
+                return {name: len(topic.partitions) for name, topic in found.topics.items() if _is_led(topic)}
+            except self._client.KafkaException as error:
+                self.admin.poll(0)  # brings the complaints
+                self._give_up(error.args[0], late=time.monotonic() > deadline)
 
-    def _unreachable(self, error: Any) -> LogError:
-        name, text = error.args[0].name(), error.args[0].str()
-        if name in UNREACHABLE or name == "_TIMED_OUT":
-            return why_unreachable(self._settings)
-        return explained(name, text, self._settings)
+    def _give_up(self, error: Any, *, late: bool) -> None:
+        """Raises the reason where waiting on does not help."""
+        for complaint in self._complaints:
+            if complaint.name() in WRONG_PASSWORD | MISTRUST:
+                raise explained(complaint.name(), complaint.str(), self._settings)
+        if error.name() not in UNREACHABLE | SLOW:
+            raise explained(error.name(), error.str(), self._settings)
+        if late:
+            raise why_unreachable(self._settings)
 
     def _create(self, topics: Iterable[Topic]) -> None:
         copies = self._settings.replication

@@ -41,6 +41,7 @@ class Transactions:
             transactional_id=f"{settings.prefix}{group}/{member}",
             transaction_timeout_ms=OPEN_MS,
             message_timeout_ms=OPEN_MS - 1000,
+            socket_timeout_ms=int(CALL_S * 500),  # one answer; a call of the client waits for that, whatever it is told
             message_max_bytes=max(largest + 4 * OVERHEAD, MIB),
             batch_size=BATCH_BYTES,  # a topic takes at least so much at once
             linger_ms=0,

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import settings as settings_of_tests
 from hypothesis import strategies as st
 
 from collectors import accelerator_exporter
@@ -48,7 +49,7 @@ def test_one_scrape_gives_samples_identities_and_that_it_answered(tmp_path: Path
 
 
 def test_a_code_that_stands_in_a_gauge_is_told_once(tmp_path: Path) -> None:
-    body = exporter_page(cards=1).replace("XID_ERRORS", "XID_ERRORS", 1).replace("} 0\n", "} 79\n")
+    body = exporter_page(cards=1).replace("} 0\n", "} 79\n")
     with serving(page(body)) as url:
         source = exporter(tmp_path, url)
         codes = [
@@ -143,6 +144,7 @@ def test_a_value_dated_long_ago_or_ahead_is_dated_now(tmp_path: Path, monkeypatc
     assert set(times.tolist()) == {NOW, NOW - 1000}
 
 
+@settings_of_tests(max_examples=25)
 @given(st.binary(max_size=400))
 def test_any_answer_is_read_or_refused(raw: bytes) -> None:
     with serving(lambda connection: connection.sendall(raw)) as url:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.formats.text import MAX_LINE
-from collectors.growing import FIRST_LOOK, Growing
+from collectors.growing import FIRST_LOOK, Growing, Resume, resume_of
 
 
 def text_of(growing: Growing) -> bytes:
@@ -111,7 +111,7 @@ def test_a_second_run_reads_on_where_the_first_stopped(tmp_path: Path) -> None:
     first.close()
     with path.open("ab") as file:
         file.write(b"f\nc\n")
-    second = Growing(path, place)
+    second = Growing(path, Resume(place, place))
     assert [(lines.text, lines.first) for lines in second.read()] == [(b"half\nc\n", 3)]
 
 
@@ -126,14 +126,15 @@ def test_a_second_run_finishes_the_rotated_file_first(tmp_path: Path) -> None:
         file.write(b"b\n")
     path.rename(tmp_path / "log.1")
     path.write_bytes(b"c\n")
-    assert text_of(Growing(path, place)) == b"b\nc\n"
+    assert text_of(Growing(path, Resume(place, place))) == b"b\nc\n"
 
 
 @pytest.mark.parametrize("place", [b"", b"{}", b"[1]", b'{"device":1}', b"\xff"])
 def test_a_damaged_place_is_none(tmp_path: Path, place: bytes) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"a\n")
-    assert text_of(Growing(path, place)) == b"a\n"
+    assert resume_of(place) is None
+    assert text_of(Growing(path, Resume(place, place))) == b"a\n"
 
 
 def test_a_first_look_goes_back_a_little_only(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from collectors.formats.slurm_queue import Queued
 from collectors.formats.slurm_records import JOB_STATES, Job
-from collectors.job_slurm import GONE, GONE_MS, MAX_RANKS, REQUEUED, Jobs, polled, ranks_of, standing
+from collectors.job_slurm import GONE, GONE_MS, MAX_RANKS, REQUEUED, Jobs, polled, ranks_of, remembered, standing
 from sickbay.clock import NO_STAMP, Clock, Stamp
 from sickbay.messages import Placement
 from sickbay.placement import Placements
@@ -112,6 +112,16 @@ def test_a_job_must_be_missing_for_a_minute_before_it_is_gone() -> None:
     gone, told = run((T + 5 * S + GONE_MS, []), jobs=jobs)
     assert [short(one)[1::3] for one in told] == [(GONE, T + 5 * S)]
     assert gone == Jobs()
+
+
+def test_what_ended_while_nobody_polled_is_ended_by_the_next_run() -> None:
+    _, told = run(
+        (T, [queued("RUNNING"), queued("RUNNING", "n4", id="10")]), (T + 5 * S, [queued("FAILED", end=T + S)])
+    )
+    jobs = remembered([*told, Placement(job="other-scheduler/x", hosts=("n7",))])
+    assert list(jobs.told) == ["10"]
+    _, more = run((T + 900 * S, []), (T + 960 * S, []), jobs=jobs)
+    assert [(one.job, one.state, one.to_ms) for one in more] == [("10", GONE, T + 900 * S)]
 
 
 def test_an_ended_job_is_forgotten_with_slurm() -> None:

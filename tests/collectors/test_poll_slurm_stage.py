@@ -8,6 +8,9 @@ from collectors import poll, scheduler_slurm
 from collectors.poll import AGAIN_MS, Poller, PollFailed
 from sickbay import selfmetrics
 from sickbay.admission import Admission
+from sickbay.app.poller import polling, step_s
+from sickbay.app.service import Context
+from sickbay.cli import main
 from sickbay.log import Record, tasks_of
 from sickbay.log.memory import MemoryLog
 from sickbay.messages import AnyMessage, Edge, Event, Placement, decode
@@ -161,6 +164,27 @@ def test_the_topology_file_is_told_and_what_leaves_it_ends(tmp_path: Path) -> No
     assert "topology_conf" in site.poller.waiting
 
 
+def test_a_new_run_begins_with_what_the_last_one_told(tmp_path: Path) -> None:
+    file = tmp_path / "topology.conf"
+    file.write_text(CONF)
+    before = Site(Slurm(topology_conf=str(file)))
+    before.until(T)
+    file.write_text(CONF.replace("n[3-4]", "n4"))
+    fakes = {"squeue": "#!/bin/sh\n", "scontrol": "#!/bin/sh\necho 'NodeName=n1 State=IDLE'\n"}
+    for name, text in fakes.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    config = Config(slurm=Slurm(bin=str(tmp_path), topology_conf=str(file)))
+    poller = polling(["slurm", "slurm"])(Context(config, before.log, SelfMetrics(), before.said.append))
+    for after_s in (100, 170):
+        while poller.step(T + after_s * S):
+            pass
+    assert placements(before) == [("9", None), ("9", None), ("9", T + 100 * S)]
+    ended = [one for one in before.told("sickbay.topology.v1") if isinstance(one, Edge) and one.to_ms]
+    assert [one.child for one in ended] == ["host:n3"]
+    assert step_s(config) > config.slurm.timeout_s
+
+
 def test_the_catalogue_holds_what_can_be_made() -> None:
     for name in poll.CATALOGUE:
         assert poll.sources([name], Config())
@@ -180,6 +204,15 @@ def test_the_commands_are_asked_in_utc_with_the_settings_conf(tmp_path: Path) ->
     script.write_text("#!/bin/sh\necho 'slurm_load_jobs error: Unable to contact' >&2\nexit 1\n")
     with pytest.raises(PollFailed, match="Unable to contact"):
         commands("squeue")
+
+
+def test_the_command_says_what_it_can_poll(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["poll"]) == 2
+    assert main(["poll", "slurm", "pbs"]) == 2
+    assert "'pbs'; there are slurm" in capsys.readouterr().err
+    (tmp_path / "memory.toml").write_text('[log]\nengine = "memory"\n')
+    assert main(["poll", "slurm", "--config", str(tmp_path / "memory.toml")]) == 2
+    assert "no other process" in capsys.readouterr().err
 
 
 def test_a_program_that_hangs_is_ended_with_what_it_started() -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from sickbay import messages
+from sickbay.admission import Admission
 from sickbay.app.report import answer_of, as_json, page
 from sickbay.app.story import NoSuchIncident, Story, story
 from sickbay.cli import main
@@ -14,7 +16,8 @@ from sickbay.log import Reader
 from sickbay.log.memory import MemoryLog
 from sickbay.log.sqlite import SqliteLog
 from sickbay.messages import Incident, replace
-from tests.dashboards.story_kit import CARD, ID, T0, Clock, action, evidence, incident, night
+from sickbay.seal import Seal, host_key, sealed
+from tests.dashboards.story_kit import CARD, ID, T0, Clock, action, event, evidence, incident, night
 from tests.dashboards.test_dashboards_report import HOSTILE, Page, inert
 
 
@@ -88,6 +91,23 @@ def test_damaged_records_are_left_out(reader: Reader) -> None:
     assert as_json(story(log.reader(), ID), "en") == as_json(story(reader, ID), "en")
 
 
+def test_sealed_records_of_agents_are_read_and_those_of_another_host_are_not(reader: Reader) -> None:
+    key, clock = b"k" * 32, Clock()
+    log = MemoryLog(clock=lambda: clock.now_ms)
+    night().write(log, clock)
+    clock.now_ms = T0 + 302_000
+    for host, text in (("n2", "sealed and ours"), ("n1", "an intruder's")):
+        seal = Seal(host=host, incarnation=1, sequence=1)
+        record = sealed(messages.encode(event(message=text, at_ms=T0 + 900)), seal, host_key(key, host))
+        clock.now_ms = T0 + 60_000
+        log.appender().append("sickbay.events.v1", b"n2", record).result()
+    for admitted in (None, Admission(key)):
+        said = [one.message.message for one in story(log.reader(), ID, admitted).events]
+        assert "sealed and ours" in said
+        assert "an intruder's" not in said
+    assert [one.message.message for one in story(log.reader(), ID, Admission(key, True)).events] == ["sealed and ours"]
+
+
 def test_scripts_get_the_whole_story(reader: Reader) -> None:
     told = json.loads(as_json(story(reader, ID), "en"))
     assert told["schema"] == "sickbay.report/1"
@@ -97,7 +117,15 @@ def test_scripts_get_the_whole_story(reader: Reader) -> None:
     assert [one["do"] for one in told["actions"]] == ["drain_host", "requeue", "run_test", "release"]
     assert told["actions"][0]["state"] == "verified"
     assert told["outcomes"][0]["result"] == "refuted"
-    assert told["cost"] == {"jobs": ["41"], "ranks": 4, "cards": 4, "card_seconds": 520.0, "open_jobs": []}
+    assert told["cost"] == {
+        "jobs": ["41"],
+        "ranks": 4,
+        "cards": 4,
+        "card_seconds": 520.0,
+        "open_jobs": [],
+        "hosts": 4,
+        "host_seconds": 520.0,
+    }
 
 
 def test_the_page_says_all_that_people_ask(reader: Reader) -> None:
@@ -141,7 +169,7 @@ def hostile(text: str) -> Story:
     from dashboards.timeline import Told
     from sickbay.actions import ActionState, Outcome
     from sickbay.messages import Affected
-    from tests.dashboards.story_kit import event, placement
+    from tests.dashboards.story_kit import placement
 
     one = incident(
         component=f"host:{text}", summary=text, fault="host_down", affected=Affected(jobs=("41", text)),

@@ -109,7 +109,7 @@ def test_the_story_does_not_depend_on_how_topics_interleave(seed: int) -> None:
 
 def test_four_cards_stood_from_the_onset_to_the_next_attempt() -> None:
     took = cost(incident(), of(Placement, night().told))
-    assert took == Cost(("41",), 4, 4, 4 * 130.0, ())
+    assert took == Cost(("41",), 4, 4, 4 * 130.0, (), 4, 4 * 130.0)
 
 
 def test_a_job_that_does_not_run_again_has_no_bill_yet() -> None:
@@ -127,7 +127,8 @@ def test_what_no_placement_tells_is_not_made_up() -> None:
     assert cost(incident(), later).card_seconds is None
     hosts_only = Placement(job="41", hosts=HOSTS, from_ms=T0 - 1, state="running")
     again = Placement(job="41", attempt=1, hosts=HOSTS, from_ms=T0 + 9000, state="running")
-    assert cost(incident(), [Told(0, hosts_only), Told(0, again)]).card_seconds is None
+    took = cost(incident(), [Told(0, hosts_only), Told(0, again)])
+    assert (took.card_seconds, took.hosts, took.host_seconds) == (None, 4, 36.0)
 
 
 def test_one_job_of_two_that_nobody_placed_leaves_the_bill_open() -> None:

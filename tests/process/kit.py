@@ -66,11 +66,14 @@ class Agent:
             "power_watts": np.array([500.0 + at_ms % 97, 450.0]),
             "energy_millijoules_total": np.array([at_ms % 10**9, at_ms % 10**9 / 2]),
         }
-        samples = Samples("accelerator", [card(owner or self.host), card(owner or self.host, 1)], np.array([at_ms] * 2), values)
+        samples = Samples(
+            "accelerator", [card(owner or self.host), card(owner or self.host, 1)], np.array([at_ms] * 2), values
+        )
         matrix = matrix_of(samples)
         if matrix.layout.id not in self.told:
             self.told.add(matrix.layout.id)
             self.appender.append(SCHEMAS, matrix.layout.key, matrix.layout.encoded())
+            self.appender.flush()  # before any frame of it: topics have no order between them
         frame = wire.encode(
             self.host, [matrix], sequence=self._next(TELEMETRY), incarnation=self.incarnation, sent_ms=at_ms,
             key=self._secret(),
@@ -110,11 +113,11 @@ def incidents(log: Log) -> dict[str, tuple[object, ...]]:
     return {one.id: (one.verdict, one.component, one.fault, one.action) for one in found if isinstance(one, Incident)}
 
 
-def calm(log: Log, **widths: int) -> MemoryLog:
+def calm(log: Log, width_ms: int, lateness_ms: int) -> MemoryLog:
     """What an undisturbed run makes of the same inputs, told with the same append times."""
     clock = [0]
     calm_log = MemoryLog(log.topics, clock=lambda: clock[0])
-    pipeline = Pipeline(calm_log, **widths)
+    pipeline = Pipeline(calm_log, width_ms=width_ms, lateness_ms=lateness_ms)
     appender = calm_log.appender()
     inputs = sorted(everything(log, *INPUTS), key=lambda one: (one.append_ms, one.topic, one.partition, one.offset))
     for one in inputs:

@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from sickbay.app.incidents_topic import current
-from sickbay.log import wall_ms
+from sickbay.config import load
+from sickbay.log import Log, wall_ms
+from sickbay.log.opened import open_log
 from sickbay.log.sqlite import SqliteLog
 from tests.process.kit import (
     DEADLETTER,
@@ -29,10 +31,11 @@ from tests.process.kit import (
     lost_card,
     only,
 )
+from tests.services.kafka import Addresses
 
 SETTINGS = """
 [log]
-path = "log"
+{log}
 [windows]
 width_s = 1
 lateness_s = 1
@@ -45,7 +48,7 @@ require_signed = true
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    (tmp_path / "sickbay.toml").write_text(SETTINGS)
+    (tmp_path / "sickbay.toml").write_text(SETTINGS.format(log='path = "log"'))
     (tmp_path / "key").write_text(KEY.hex())
     return tmp_path
 
@@ -68,7 +71,7 @@ def process(site: Path, *stages: str) -> Iterator[subprocess.Popen[bytes]]:
 class Cluster(threading.Thread):
     """Hosts that send a frame each 0.2 s, and lose a card, one host after the other."""
 
-    def __init__(self, log: SqliteLog, hosts: int = 6) -> None:
+    def __init__(self, log: Log, hosts: int = 6) -> None:
         super().__init__(daemon=True)
         self._appender = log.appender()
         self._agents = [Agent(f"n{number}", self._appender) for number in range(hosts)]
@@ -97,19 +100,35 @@ def _said(site: Path) -> str:
 
 @pytest.mark.slow
 def test_kills_at_random_moments_change_nothing(site: Path) -> None:
-    log, chance = SqliteLog(site / "log"), random.Random(11)
-    cluster = Cluster(log)
+    log = SqliteLog(site / "log")
+    _killed(site, log, kills=7, lives_s=(1.2, 3.2))
+    log.close()
+
+
+@pytest.mark.service
+@pytest.mark.slow
+def test_kills_change_nothing_on_kafka_either(site: Path, kafka_broker: Addresses) -> None:
+    told = f'engine = "kafka"\nbrokers = "{kafka_broker.brokers}"\nprefix = "kill-{os.getpid()}."\nreplication = 1'
+    (site / "sickbay.toml").write_text(SETTINGS.format(log=told))
+    log = open_log(load(site / "sickbay.toml").log)
+    _killed(site, log, kills=2, lives_s=(6.0, 9.0))
+    log.close()
+
+
+def _killed(site: Path, log: Log, kills: int, lives_s: tuple[float, float]) -> None:
+    """Processes that die one after the other, and one that ends in good order: as if none had died."""
+    cluster, chance = Cluster(log), random.Random(11)
     cluster.start()
-    for _ in range(7):
+    for _ in range(kills):
         with process(site) as child:
-            time.sleep(chance.uniform(1.2, 3.2))
+            time.sleep(chance.uniform(*lives_s))
             assert child.poll() is None, _said(site)
             child.kill()
     with process(site) as child:
-        assert await_true(lambda: len(cluster.lost) == 6)
+        assert await_true(lambda: len(cluster.lost) == 6, 40)
         cluster.over.set()
         cluster.join()
-        assert await_true(lambda: len(incidents(log)) == 6), _said(site)
+        assert await_true(lambda: len(incidents(log)) == 6, 40), _said(site)
         time.sleep(3)  # the last windows close
         child.send_signal(signal.SIGTERM)
         assert child.wait(20) == 0, _said(site)
@@ -121,7 +140,6 @@ def test_kills_at_random_moments_change_nothing(site: Path) -> None:
     claims = [one.key for one in only(log, EVIDENCE)]
     assert len(claims) == len(set(claims)) >= 6
     assert not only(log, DEADLETTER)
-    log.close()
 
 
 def _same_features(found: list[tuple[int, bytes, bytes]], right: list[tuple[int, bytes, bytes]]) -> None:
@@ -168,7 +186,9 @@ def test_a_second_process_is_refused_with_a_clear_word(site: Path) -> None:
     ("arguments", "says"),
     [(["nonsense"], "no stage 'nonsense'"), (["--config", "missing.toml"], "missing.toml: No such file")],
 )
-def test_bad_usage_says_what_would_be_right(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_usage_says_what_would_be_right(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     from sickbay.cli import main
 
     assert main(["process", *arguments]) == 2

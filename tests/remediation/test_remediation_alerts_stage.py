@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from remediation.notify.alertmanager import alert
+from remediation.notify.client import AlertError
 from remediation.notify.standing import Story
 from sickbay import selfmetrics
 from sickbay.actions import Judged
@@ -239,3 +240,44 @@ def test_foreign_alerts_are_left_alone(bench: Bench) -> None:
     bench.client.send([other, {"labels": {"alertname": "HostDown"}, "endsAt": rfc3339(T0 + 10**7)}])
     bench.run(60)
     assert len(bench.firing) == 2
+
+
+def test_a_clock_that_is_set_back_ends_nothing(bench: Bench) -> None:
+    write(bench.log, incident(onset_ms=T0 - 7_200_000))
+    bench.run(60)
+    bench.now_ms -= 3_600_000
+    posts = len(bench.client.posts)
+    bench.run(65)
+    assert len(bench.client.posts) >= posts + 3  # kept alive by the new time
+    assert "e1" in [one.get("incident") for one in bench.firing]
+
+
+def test_a_clock_that_is_set_back_does_not_make_silence_look_alive(bench: Bench) -> None:
+    bench.run(60)
+    bench.now_ms -= 3_600_000
+    bench.run(40, beat=False)
+    assert [one["alertname"] for one in bench.firing] == ["SickbaySilent"]
+
+
+def test_a_log_that_is_away_from_the_start_is_silence(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(bench.log, incident())
+    monkeypatch.setattr(type(bench.log.reader()), "bounds", _busy)
+    bench.run(40, beat=False)
+    assert [one["alertname"] for one in bench.firing] == ["SickbaySilent"]
+    monkeypatch.undo()
+    bench.run(2)
+    assert [one["alertname"] for one in bench.firing] == ["SickbayIncident"]
+
+
+def test_one_request_that_is_refused_does_not_hide_the_others(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    send = bench.client.send
+
+    def picky(alerts: list[dict[str, Any]]) -> None:
+        if any(one["labels"].get("incident") == "e0" for one in alerts):
+            raise AlertError("refused", "400: bad")
+        send(alerts)
+
+    monkeypatch.setattr(bench.client, "send", picky)
+    write(bench.log, *(incident(id=f"e{number}") for number in range(2 * CHUNK)))
+    bench.run(20)
+    assert len(bench.firing) == CHUNK

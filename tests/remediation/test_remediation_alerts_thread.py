@@ -17,7 +17,7 @@ from tests.remediation.alerts_kit import FakeAlertmanager
 from tests.remediation.kit import Cluster, command_of
 
 
-def cluster_of(folder: Path, script: str, **fields: object) -> Cluster:
+def cluster_of(folder: Path, script: str) -> Cluster:
     settings = Remediation(
         mode="act", scheduler="simulated", test_command=command_of(folder, script), test_sensitivity=0.95
     )
@@ -37,8 +37,8 @@ class Told:
     def now(self) -> list[str]:
         """Ids of incidents whose alerts fire."""
         for _ in range(20):
-            if not self.stage.step(self.cluster.clock.now_ms):
-                break
+            self.stage.step(self.cluster.clock.now_ms)
+            self.cluster.clock.sleep(100)
         now = rfc3339(self.cluster.clock.now_ms) or ""
         return sorted(one.get("incident", "?") for one in self.client.firing(now))
 

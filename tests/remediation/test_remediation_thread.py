@@ -10,16 +10,14 @@ from remediation.schedulers import Refused, Unreachable
 from sickbay.log import Replaced
 from sickbay.messages import Action, Affected, Verdict
 from sickbay.settings import Remediation
-from tests.remediation.kit import JOB, MADE, Cluster, Crash, command_of, writes
+from tests.remediation.kit import ACT, JOB, MADE, Cluster, Crash, command_of, writes
+
 
 @pytest.fixture(autouse=True)
 def _ended() -> Iterator[None]:
     yield
     while MADE:
         MADE.pop().close_all()
-
-
-ACT = Remediation(mode="act", scheduler="simulated")
 
 
 def acting(folder: Path, script: str = "exit 0", **fields: object) -> Remediation:
@@ -340,7 +338,7 @@ def test_late_news_of_a_stall_leave_the_job_to_a_person() -> None:
 def test_a_hold_stays_until_its_test_though_the_incident_is_closed(tmp_path: Path) -> None:
     one = Cluster(acting(tmp_path, "sleep 0.2; exit 0"))
     one.incident()
-    one.run(2)
+    one.run_slowly(until=lambda: one.states().get("requeue") == "verified")
     one.close("i1")
     one.run_slowly(until=lambda: one.states().get("release") == "verified")
     assert writes(one, "resume") == ["n1"]
@@ -565,6 +563,17 @@ def test_a_failing_test_is_repeated_and_confirms_until_the_part_is_repaired(tmp_
     one.run_slowly(until=lambda: one.states()["release"] == "verified")
     assert any("passed 1 of 2 times" in line for line in one.lines)  # by luck a bad part passes one of many
     assert {outcome.result for outcome in one.outcomes()} == {"confirmed"}
+
+
+def test_a_node_is_not_given_back_to_the_job_that_it_killed(tmp_path: Path) -> None:
+    one = Cluster(acting(tmp_path))
+    one.scheduler.requeue_ms = 60_000
+    one.incident()
+    one.run_slowly(30)
+    assert one.states()["run_test"] == "verified"
+    assert writes(one, "resume") == []
+    one.run_slowly(until=lambda: one.states().get("release") == "verified")
+    assert one.scheduler.jobs([JOB])[JOB].nodes == ("n2", "n3", "n4")
 
 
 def test_a_pass_of_an_insensitive_test_settles_nothing(tmp_path: Path) -> None:

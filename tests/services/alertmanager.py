@@ -76,4 +76,5 @@ def _child(folder: Path) -> tuple[str, Child]:
     (server,) = found("prometheus-alertmanager")
     listen = f"127.0.0.1:{free_port()}"
     flags = [f"--web.listen-address={listen}", "--cluster.listen-address=", "--storage.path=data"]
-    return f"http://{listen}", Child([server, "--config.file=alertmanager.yml", *flags], folder, folder / "alertmanager.log")
+    command = [server, "--config.file=alertmanager.yml", *flags]
+    return f"http://{listen}", Child(command, folder, folder / "alertmanager.log")

@@ -117,8 +117,14 @@ class Cluster:
         return pytest.fail(f"job {job} is not {state} after {limit_s} s but {' '.join(told)}; {self.tail(CONTROLLER)}")
 
     def wait_node(self, node: str, flag: str, limit_s: float = 20.0) -> None:
-        """Wait until the state of a node holds `flag` (IDLE, DRAIN, DOWN, ...)."""
-        self.until(lambda: flag in self._node_state(node), limit_s, f"node {node} is not {flag}")
+        """Wait until the state of a node holds `flag` (DRAIN, IDLE+DRAIN, DOWN ...); IDLE is one that takes work."""
+        wanted = set(flag.split("+"))
+
+        def there() -> bool:
+            state = set(self._node_state(node).removeprefix("State=").split("+"))
+            return wanted <= state and not (state - wanted) & {"DRAIN", "DOWN"}
+
+        self.until(there, limit_s, f"node {node} is not {flag}")
 
     def start(self, name: str) -> None:
         """Start the controller (CONTROLLER) or the daemon of a node; the controller answers when this returns."""

@@ -1,5 +1,7 @@
 """History: what people and notebooks ask of an archive."""
 
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -119,3 +121,14 @@ def test_no_archive_and_no_table_are_told_with_what_to_do(tmp_path: Path) -> Non
     ArchiveTable(tmp_path, "events", pl.Schema({"day": pl.Date()}))
     with pytest.raises(NoArchive, match="no table 'steps'; there are events"):
         History(tmp_path).steps()
+
+
+def test_history_needs_the_kernel_only_and_the_table_library_is_loaded_when_used() -> None:
+    code = (
+        "import sys, sickbay.history\n"
+        "names = {name.partition('.')[0] for name in sys.modules}\n"
+        "assert not names & {'streams', 'diagnosis', 'remediation', 'collectors', 'dashboards', 'deltalake'}, names\n"
+        "import sickbay.app.archiver\n"
+        "assert 'deltalake' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from unittest.mock import patch
 
+import deltalake
 import msgspec
 import polars as pl
 import pytest
@@ -14,11 +15,11 @@ from hypothesis import strategies as st
 
 from sickbay import messages
 from sickbay.admission import Admission
-from sickbay.log import Record, tick
+from sickbay.log import Record, Task, tick
 from sickbay.log.memory import MemoryLog
 from sickbay.messages import Event
 from sickbay.seal import Seal, host_key, sealed
-from streams.archive import Archive, ArchiveError
+from streams.archive import Archive, ArchiveError, Feed
 from streams.archive_rows import TOPICS, Damaged, Reading, Row, frame_of, tables_of
 from streams.archive_table import ArchiveTable
 from streams.feature_record import encode as encode_features
@@ -200,9 +201,15 @@ def test_a_gap_is_written_once_however_often_the_archive_dies_in_it(tmp_path: Pa
     kept.archive()
     kept.events(4)
     kept.forget()
-    for _ in range(3):  # dies after the gap was written, before the table goes on
+    noted = Feed._noted
+
+    def dying(feed: Feed, table: ArchiveTable, task: Task, to: int) -> int:
+        noted(feed, table, task, to)
+        raise KeyboardInterrupt  # the gap was written, the table did not go on
+
+    for _ in range(3):
         archive = kept.archive()
-        with patch.object(ArchiveTable, "skip", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+        with patch.object(Feed, "_noted", dying), pytest.raises(KeyboardInterrupt):
             archive.step()
     kept.forget()
     kept.archive().drain()
@@ -217,6 +224,34 @@ def test_an_archive_of_another_log_is_refused_with_what_to_do(tmp_path: Path) ->
     fresh = Retention(tmp_path)
     with pytest.raises(ArchiveError, match="another log; name another folder"):
         fresh.archive()
+    fresh.now += 5_000
+    fresh.events(7)  # by now it is longer than the old one
+    with pytest.raises(ArchiveError, match=r"another log.*events.v1\[0\] 2 is another record"):
+        fresh.archive().drain()
+
+
+def test_the_log_is_still_known_after_what_was_archived_last_is_gone(tmp_path: Path) -> None:
+    kept = Retention(tmp_path)
+    kept.events(3)
+    kept.archive().drain()
+    kept.events(2)
+    kept.forget()
+    kept.events(1)
+    assert kept.archive().drain() == {"events": 2}
+
+
+def test_a_gap_that_could_not_be_written_is_not_taken_for_written(tmp_path: Path) -> None:
+    kept = Retention(tmp_path)
+    archive = kept.archive()
+    kept.events(4)
+    kept.forget()
+    for _ in range(2):
+        full = patch.object(deltalake, "write_deltalake", side_effect=OSError("disk full"))
+        with full, pytest.raises(OSError, match="disk"):
+            archive.step()
+        archive.feeds[EVENTS].reload()
+    archive.step()
+    assert kept.gaps() == [(0, 4)]
 
 
 def test_ticks_removed_keys_and_heartbeats_are_no_rows(tmp_path: Path) -> None:

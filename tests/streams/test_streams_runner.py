@@ -1,6 +1,6 @@
 """The runner: whatever crashes, whenever it crashes, the same features come out, each once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sickbay.log import Position, Record, Task
+from sickbay import selfmetrics
+from sickbay.log import Output, Position, Receipt, Record, Task
 from sickbay.log.memory import MemoryLog
 from sickbay.schema import Samples
 from sickbay.topics import TOPICS
@@ -193,3 +194,66 @@ def test_a_damaged_feature_record_is_refused(data: st.DataObject) -> None:
         decode(bytes(payload))
     with pytest.raises(ValueError, match=r".+"):
         decode(bytes(payload[:place]))
+
+
+def test_what_retention_removed_is_told_and_the_rest_goes_on() -> None:
+    night, said = Night(0), list[str]()
+    runner = night.runner()
+    runner.say = said.append
+    for at_s in range(12):
+        night.second(at_s)
+        runner.drain()
+    for at_s in range(12, 45):
+        night.second(at_s)
+    night.now += 24 * 3_600_000 - 20_000
+    while night.log.sweep(10_000):
+        pass
+    night.now = START + 45_000
+    assert runner.drain() > 0
+    lost = {task: night.log.reader().bounds(task).begin for task in runner.held}
+    assert sum("blind" in line for line in said) == len([begin for begin in lost.values() if begin])
+    # Also what was read once and would have been read again for the window that is open after twelve seconds.
+    assert runner.metrics.value(selfmetrics.LOG_BLIND, topic=TELEMETRY) == sum(lost.values())
+
+
+def test_a_mark_behind_what_is_kept_is_told_too() -> None:
+    night, said = Night(0), list[str]()
+    runner = night.runner()
+    for at_s in range(12):
+        night.second(at_s)
+        runner.drain()
+    night.now += 24 * 3_600_000 - 5_000
+    while night.log.sweep(10_000):
+        pass
+    again = night.runner()
+    again.say = said.append
+    again.drain()
+    assert any("blind" in line for line in said)
+    assert len(again.held) == 3
+
+
+def test_a_processor_that_raises_keeps_what_it_put_out_and_its_clock() -> None:
+    night = Night(0)
+    taken: list[bytes] = []
+
+    class Raises:
+        def take(self, record: Record) -> Iterator[Output]:
+            taken.append(record.value or b"")
+            yield Output(FEATURES, b"first", record.value)
+            if record.value:
+                raise RuntimeError("odd")
+
+        def mark(self, offset: int) -> Mark:
+            return Mark(low=offset)
+
+        def committed(self, written: Sequence[tuple[Output, Receipt]]) -> None:
+            assert all(receipt.topic == output.topic for output, receipt in written)
+
+    night.appender.append(TELEMETRY, b"h0", b"odd one")
+    runner = Runner(night.log.join("windows", [TELEMETRY], "a"), lambda task, mark: Raises())
+    runner.drain()
+    assert taken == [b"odd one", b""]
+    assert [key for _, key, _ in night.features()] == ["first", "first"]
+    (record,) = night.log.reader().read(Task(DEADLETTER, 0), 0)
+    assert dead_letters.decode(record.value or b"").reason == "RuntimeError: odd"
+    assert runner.metrics.value(selfmetrics.DEAD_LETTERS, topic=TELEMETRY, reason="RuntimeError") == 1

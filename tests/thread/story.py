@@ -48,7 +48,7 @@ class Story:
 def ready(place: Place) -> Story:
     """Everything runs, the job trains and diagnosis has read it all."""
     place.start(*place.names)
-    story = Story(place, Watch(place.open_log()))
+    story = Story(place, Watch(place.open_log(), place.ended_badly))
     story.job = place.train()
     began = now_ms()
     story.row(began, "job submitted", story.job)

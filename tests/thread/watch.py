@@ -27,6 +27,7 @@ class Watch:
     """Follows the log. `told` grows by (append_ms, message); what cannot be decoded is in `strange`."""
 
     log: Log
+    gone: Callable[[], list[str]] = list  # processes that ended though nobody ended them
     told: list[tuple[int, object]] = field(default_factory=list)
     strange: list[Record] = field(default_factory=list)
     _at: dict[Task, int] = field(default_factory=dict)
@@ -68,6 +69,8 @@ class Watch:
             found = self.of(kind, true)
             if found:
                 return found[0]
+            if gone := self.gone():
+                raise TooLong(f"while waiting for {what}, ended: {gone[0]}")
             if time.monotonic() > deadline:
                 raise TooLong(f"no {what} within {limit_s:.0f} s; there were:\n" + "\n".join(self.story()))
             time.sleep(0.1)

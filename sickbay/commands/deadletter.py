@@ -1,0 +1,74 @@
+"""`sickbay deadletter`: what could not be read or was not let in, and putting it back once that is mended."""
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from sickbay.commands.settings import ConfigFile, settings_of
+
+if TYPE_CHECKING:
+    from sickbay.app.letters import Letter
+
+NEWEST = 100
+
+
+def deadletter(
+    do: Annotated[Literal["list", "replay"], Parameter(help="list: show; replay: append again where it came from.")],
+    /,
+    *numbers: Annotated[int, Parameter(help="Numbers of letters, as listed; replay needs them.")],
+    topic: Annotated[str, Parameter(help="Only letters of this source topic.")] = "",
+    limit: Annotated[int, Parameter(help="The newest so many, for list.")] = NEWEST,
+    json: Annotated[bool, Parameter(help="JSON on standard output, for list.", negative="")] = False,
+    config: ConfigFile = None,
+) -> int:
+    """List dead letters, or append some again after the cause was mended.
+
+    Exit status: 0, also where there are none; 1 a letter could not be replayed; 2 bad usage.
+    """
+    from sickbay.app.letters import letters, replay
+    from sickbay.commands.output import usage
+    from sickbay.log.opened import open_log
+
+    if do == "replay" and not numbers:
+        return usage("deadletter", "replay needs the numbers of letters: sickbay deadletter list shows them")
+    log = open_log(settings_of(config).log)
+    try:
+        if do == "list":
+            found = letters(log.reader(), topic)
+            return _list([one for one in found if not numbers or one.number in numbers][-max(0, limit) :], json)
+        return _replayed(replay(log, numbers))
+    finally:
+        log.close()
+
+
+def _list(found: "list[Letter]", json: bool) -> int:
+    from sickbay.commands.output import deliver, write_json
+
+    if json:
+        import msgspec
+
+        write_json(msgspec.json.encode({"schema": "sickbay.deadletters/1", "letters": found}))
+    else:
+        deliver(lambda: print("\n".join(map(_line, found)) if found else "no dead letters"))
+    return 0
+
+
+def _line(one: "Letter") -> str:
+    from datetime import UTC, datetime
+
+    from sickbay.app.plain import plain
+
+    letter = one.letter
+    at = datetime.fromtimestamp(letter.append_ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    key = letter.key.decode("utf-8", "replace")
+    where = f"{letter.topic}[{letter.partition}] {letter.offset}"
+    return plain(f"{one.number}  {at}  {where}  {key}  {letter.size} bytes: {letter.reason}")
+
+
+def _replayed(problems: dict[int, str]) -> int:
+    from sickbay.commands.output import complain
+
+    for number, problem in problems.items():
+        if problem:
+            complain(f"sickbay deadletter: {number}: {problem}")
+    return int(any(problems.values()))

@@ -1,0 +1,76 @@
+"""Recorded hosts and their golden answers: everything that an agent tells of a folder that looks like a host.
+
+A new one: copy a host's files below `hosts/NAME/root`, its exporters' answers to `exporters/*.prom`, and run the test
+once with GOLDEN=write; then read what it wrote.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collectors import accelerator_exporter
+from collectors.agent import collectors_of, host_of
+from collectors.composing import SCHEMAS, Composer, Work
+from sickbay import layouts, wire
+from sickbay.config import parse
+from sickbay.frames import Matrix, samples_of
+from sickbay.seal import opened
+
+HOSTS = sorted((Path(__file__).parent / "hosts").iterdir())
+START_MS = 1_790_000_000_000  # 2026-09-21 14:13:20 UTC: the agent begins
+AFTER_MS = (0, 1_500, 11_500)  # it reads then
+
+
+def everything(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Work:
+    """What the agent of the host puts into its spool."""
+    pages = {f"/{path.stem}": path.read_bytes() for path in sorted((folder / "exporters").glob("*.prom"))}
+    monkeypatch.setattr(accelerator_exporter, "get", lambda address, *_: pages[address.path])
+    monkeypatch.setattr("collectors.job_log.STALE_MS", 1 << 60)  # a checkout's files are of any age
+    urls = json.dumps([f"http://127.0.0.1{path}" for path in pages])
+    told = f'[agent]\nroot = "{folder / "root"}"\nexporters = {urls}\njob_logs = ["scratch/slurm-*.out"]\n'
+    host = host_of(parse(told.encode(), "test"), lambda source: None)
+    composer, work, sources = Composer(host.name, 5.0), Work(), collectors_of(host)
+    for now_ms in (START_MS + after for after in AFTER_MS):
+        for source in sources:
+            composer.take(source.name, source.collect(now_ms), now_ms, work)
+        composer.tell_losses([], now_ms, work)
+    composer.frame(START_MS + AFTER_MS[-1], work)
+    for source in sources:
+        source.close()
+    return work
+
+
+def lines_of(work: Work) -> Iterator[str]:
+    """One line of JSON for each record, a frame table by table."""
+    schemas = layouts.Schemas()
+    for fact in work.facts:
+        if fact.topic == SCHEMAS:
+            schemas.learn(layouts.decoded(fact.payload))
+        else:
+            yield json.dumps({"topic": fact.topic, "key": fact.key.decode(), **json.loads(fact.payload)})
+    for number, draft in enumerate(work.drafts):
+        payload = draft.build(1, number)
+        if payload.startswith(wire.MAGIC):
+            frame = wire.decode(payload, schemas)
+            yield from (json.dumps({"topic": draft.topic, "host": frame.host, **table(one)}) for one in frame.tables)
+        else:
+            yield json.dumps({"topic": draft.topic, **json.loads(opened(payload).payload)})
+
+
+def table(matrix: Matrix) -> dict[str, Any]:
+    samples = samples_of(matrix)
+    values = {name: [None if one != one else one for one in of.tolist()] for name, of in samples.values.items()}
+    return {"table": samples.table, "component": samples.component, "at_ms": samples.at_ms.tolist(), **values}
+
+
+@pytest.mark.parametrize("folder", HOSTS, ids=lambda path: path.name)
+def test_a_recorded_host_gives_its_golden_answer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = list(lines_of(everything(folder, monkeypatch)))
+    golden = folder / "golden.jsonl"
+    if os.environ.get("GOLDEN") == "write":
+        golden.write_text("".join(f"{line}\n" for line in found), encoding="utf-8")
+    assert found == golden.read_text(encoding="utf-8").splitlines()
