@@ -8,21 +8,21 @@ says so with a heartbeat. All times are the log's: the append times of what was 
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 
 from sickbay import selfmetrics
 from sickbay.admission import Admission
 from sickbay.app.horizon import FEATURES, HORIZON_MS, Horizon
 from sickbay.app.judge import Judge
-from sickbay.log import Fenced, Log, LogError, OffsetOutOfRange, Output, Position, Record, Task, tasks_of
+from sickbay.app.task_read import TaskRead
+from sickbay.log import Fenced, Log, LogError, OffsetOutOfRange, Output, Record, Task, tasks_of
 from sickbay.messages import Incident
 from sickbay.selfmetrics import SelfMetrics
 from sickbay.sequences import Sequences
-from streams.dead_letters import DeadLetters, reason_of
+from streams.dead_letters import reason_of
 from streams.feature_record import CLOCK_KEY
 from streams.feature_record import decode as decode_features
 from streams.processor import LATENESS_MS
-from streams.runner import FATAL, Mark, count_appended, read_mark, write_mark
+from streams.runner import FATAL, count_appended, read_mark
 from streams.windows import WIDTH_MS
 
 __all__ = ["EVENTS", "FEATURES", "HORIZON_MS", "STEPS", "Diagnoser", "Horizon"]
@@ -38,20 +38,7 @@ PRESENT_MS = 5_000  # what was appended so recently is the present, clocks of ma
 QUIET_S = 1.0  # nothing more came for so long: all there is was read, whatever the clocks say
 CATCH_UP_MS = 10 * 60_000  # of a backlog that are judged at once: a third of what is remembered
 BEHIND_MS = 30_000  # windows further behind the events are left out: what they lack is not silence of hosts
-BUCKET_MS = 10_000  # how finely the beginning of the horizon is known
 POLLS, LIMIT = 5, 2000  # of one step, so that it stays short
-
-
-@dataclass(slots=True)
-class _Read:
-    """How far one task is. `clock_ms`: append time of the newest record; `told_ms`: telemetry's clock, of features."""
-
-    committed: int
-    begins: list[tuple[int, int]] = field(default_factory=list)  # (append_ms, offset) of each bucket of the horizon
-    end: int | None = None  # the next offset, where something was read since the last commit
-    clock_ms: int = 0
-    told_ms: int = 0
-    letters: DeadLetters = field(default_factory=DeadLetters)
 
 
 class Diagnoser:
@@ -129,7 +116,7 @@ class Diagnoser:
     def _forget(self) -> None:
         """All memory is made anew from the log."""
         self.horizon, self._sequences = Horizon(window_ms=self._window_ms), Sequences()
-        self._read: dict[Task, _Read] = {}
+        self._read: dict[Task, TaskRead] = {}
         self._letters: list[Output] = []
         self._urgent, self._current, self._looked_ms, self._frontier_ms = True, False, 0, 0
         self._first_ms = 0  # append time of the first record, where nothing was ever judged
@@ -184,7 +171,7 @@ class Diagnoser:
         for task in sorted(tasks):
             position = self._log.committed(task)
             mark = read_mark(position)
-            self._read[task] = state = _Read(committed=position.offset if position else 0, clock_ms=0)
+            self._read[task] = state = TaskRead(position.offset if position else 0)
             if task.topic in KEPT:
                 self._log.seek(task, self._whole(task))
                 continue
@@ -200,7 +187,7 @@ class Diagnoser:
             except Fenced:  # lost meanwhile: the next poll tells
                 del self._read[task]
 
-    def _again(self, task: Task, state: _Read, low: int) -> int:
+    def _again(self, task: Task, state: TaskRead, low: int) -> int:
         """Where the horizon of a task that was read before begins now."""
         bounds = self._reader.bounds(task)
         if not bounds.begin <= state.committed <= bounds.end:
@@ -220,9 +207,7 @@ class Diagnoser:
 
     def _one(self, record: Record) -> None:
         state = self._read[record.task]
-        state.end, state.clock_ms = record.offset + 1, max(state.clock_ms, record.append_ms)
-        if not state.begins or record.append_ms >= state.begins[-1][0] + BUCKET_MS:
-            state.begins.append((record.append_ms, record.offset))
+        state.heard(record)
         if not self._looked_ms and record.topic in WATCHED:
             self._first_ms = min(self._first_ms or record.append_ms, record.append_ms)
         if record.is_tick:
@@ -231,16 +216,12 @@ class Diagnoser:
             self._urgent |= self._taken(record, state)
         except Exception as error:
             self.damaged += 1
-            self._letter(record, state, error)
+            if record.offset >= state.committed:
+                self._metrics.count(selfmetrics.DEAD_LETTERS, topic=record.topic, reason=type(error).__name__)
+                letter = state.letters.letter(record, reason_of(error))
+                self._letters += [letter] if letter else []
 
-    def _letter(self, record: Record, state: _Read, error: Exception) -> None:
-        if record.offset < state.committed:
-            return
-        self._metrics.count(selfmetrics.DEAD_LETTERS, topic=record.topic, reason=type(error).__name__)
-        letter = state.letters.letter(record, reason_of(error))
-        self._letters += [letter] if letter else []
-
-    def _taken(self, record: Record, state: _Read) -> bool:
+    def _taken(self, record: Record, state: TaskRead) -> bool:
         if record.topic == FEATURES:
             if record.key == CLOCK_KEY and record.value:
                 state.told_ms = max(state.told_ms, decode_features(record.value)[1])
@@ -263,26 +244,13 @@ class Diagnoser:
         ends = {task: state.end for task, state in self._read.items() if state.end is not None}
         if ends:
             began = time.monotonic()
-            self._log.commit(outputs, {task: self._position(task, end) for task, end in ends.items()})
+            judged_ms = self._looked_ms or self._first_ms
+            self._log.commit(outputs, {task: self._read[task].position(end, judged_ms) for task, end in ends.items()})
             self._metrics.observe(selfmetrics.LOG_COMMIT, time.monotonic() - began, group=GROUP)
             count_appended(self._metrics, outputs)
-            self._kept(ends)
+            for task, end in ends.items():
+                self._read[task].kept(end)
         return changed
-
-    def _kept(self, ends: dict[Task, int]) -> None:
-        for task, end in ends.items():
-            state = self._read[task]
-            state.committed, state.end = max(state.committed, end), None
-
-    def _position(self, task: Task, end: int) -> Position:
-        """Never before what was committed; the mark tells where the horizon begins."""
-        state = self._read[task]
-        before_ms = min(state.clock_ms, self._looked_ms or self._first_ms) - HORIZON_MS - BUCKET_MS
-        while len(state.begins) > 1 and state.begins[1][0] < before_ms:
-            state.begins.pop(0)
-        low = state.begins[0][1] if state.begins else end
-        mark = Mark(frontier_ms=self._looked_ms, low=low, clock_ms=state.clock_ms)
-        return Position(max(end, state.committed), write_mark(mark))
 
     def _judged(self, now_ms: int, outputs: list[Output]) -> list[Incident]:
         clocks = [self._read[task].clock_ms for task in self._driving]
@@ -290,6 +258,7 @@ class Diagnoser:
         self._current = self._is_current(oldest, newest, now_ms)
         looked_ms = self._looked_ms or self._first_ms or newest
         if not self._current and (not oldest or oldest - looked_ms < CATCH_UP_MS):
+            self.horizon.bound(newest - 2 * HORIZON_MS)  # whatever keeps it from a look: memory has an end
             return []
         telemetry_ms = min(self._read[task].told_ms for task in self._driving if task.topic == FEATURES)
         behind = newest - telemetry_ms > BEHIND_MS

@@ -109,15 +109,17 @@ class Horizon:
         self.events = [one for one in self.events if one[0] >= before_ms]
         self.steps = [one for one in self.steps if one[0] >= before_ms]
         self.progress = [one for one in self.progress if one[0] >= before_ms]
-        for table, closed in self.windows.items():
-            self.windows[table] = [(end, frame) for end, frame in closed if end >= before_ms]
         if len(self.placements):
             kept = self.placements.after(before_ms)
             if len(kept) != len(self.placements):
                 self.placements = kept
-        self._bound()
+        self.bound(before_ms)
 
-    def _bound(self) -> None:
+    def bound(self, before_ms: int) -> None:
+        """Lets go of what is more than fits, and of windows that end before a time."""
+        for table, closed in self.windows.items():
+            if closed and min(end for end, _ in closed) < before_ms:
+                self.windows[table] = [(end, frame) for end, frame in closed if end >= before_ms]
         before = len(self.events) + len(self.steps) + len(self.progress)
         if len(self.events) > MAX_EVENTS:
             ranked = sorted(self.events, key=lambda one: (one[1].severity in SEVERE, one[0]))

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -112,13 +113,18 @@ def test_remediate_prints_each_change_and_ends_on_a_signal(log: SqliteLog, tmp_p
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True) as process:
         heartbeat = Judged(as_of_ms=time.time_ns() // 1_000_000, open=("8f3c01",))
-        log.appender().append("sickbay.incidents.v1", JUDGED_KEY, actions.encode(heartbeat))
+        put = log.appender()
+        put.append("sickbay.incidents.v1", JUDGED_KEY, actions.encode(heartbeat))
+        put.flush()
         assert process.stdout is not None
+        guard = threading.Timer(30, process.kill)  # a test that waits for ever says nothing
+        guard.start()
         try:
             lines = list(_until("drain_host host:n1: owners: no scheduler", process.stdout))
         finally:
             process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0
+        guard.cancel()
     assert "incident 8f3c01" in lines[-1]
 
 

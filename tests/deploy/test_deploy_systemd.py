@@ -97,6 +97,13 @@ def test_every_process_listens_on_a_port_of_its_own() -> None:
     assert all(address.startswith("127.0.0.1:") for address in told)
 
 
+def test_the_readme_tells_where_each_listens() -> None:
+    text = (FOLDER.parent / "README.md").read_text()
+    for drop_in in DROP_INS:
+        name, port = drop_in.parent.name.removesuffix(".service.d"), drop_in.read_text().strip().rpartition(":")[2]
+        assert f"{port} {name.partition('@')[2]}" in text or re.search(rf"`{name}` \\| {port} ", text), name
+
+
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
     """The units with a binary that is there, as `systemd-analyze` looks for it."""

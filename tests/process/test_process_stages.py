@@ -1,31 +1,23 @@
 """Stages at work on a log: what they put out, what they tell, and how a service runs and ends them."""
 
-import http.client
-import socket
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from sickbay import actions, selfmetrics
 from sickbay.actions import Judged
-from sickbay.app.exposition import Exposition
 from sickbay.app.incidents_topic import INCIDENTS, current, told
 from sickbay.app.lag import Lag
-from sickbay.app.service import Context, Service, Stage
+from sickbay.app.service import Context, Stage
 from sickbay.app.stages import STAGES, Diagnosis, Imported, Ticker, Windows, chosen
-from sickbay.config import ConfigError
 from sickbay.log import LogBusy, Replaced
 from sickbay.log.memory import MemoryLog
 from sickbay.messages import encode
 from sickbay.selfmetrics import SelfMetrics
-from sickbay.settings import Alerts, Config, Metrics, Security
+from sickbay.settings import Alerts, Config, Security
 from streams import dead_letters
 from tests.process.kit import (
     DEADLETTER,
@@ -252,128 +244,3 @@ def test_stages_without_anything_to_do_are_left_out_unless_named() -> None:
 
             module, _, attribute = make.where.partition(":")
             assert hasattr(importlib.import_module(module), attribute), name
-
-
-# How a service runs and ends.
-
-
-class Fake:
-    """A stage that does what the test says."""
-
-    def __init__(self, step: Callable[[], bool] = lambda: False, waiting: str = "") -> None:
-        self._step, self.waiting, self.closed = step, waiting, False
-
-    def step(self, now_ms: int) -> bool:
-        return self._step()
-
-    def close(self) -> None:
-        self.closed = True
-
-
-def _service(stage: Fake, **fields: Any) -> tuple[Service, list[str]]:
-    said: list[str] = []
-    config = fields.pop("config", Config())
-    context = Context(config, MemoryLog(SMALL), SelfMetrics(), said.append)
-    return Service(context, {"one": lambda _: stage}, **fields), said
-
-
-def _running(service: Service) -> tuple[threading.Thread, list[int]]:
-    status: list[int] = []
-    thread = threading.Thread(target=lambda: status.append(service.run(signals=())), daemon=True)
-    thread.start()
-    return thread, status
-
-
-def test_a_service_ends_in_good_order() -> None:
-    stage = Fake()
-    service, _ = _service(stage)
-    thread, status = _running(service)
-    time.sleep(0.1)
-    service.stop()
-    thread.join(5)
-    assert status == [0]
-    assert stage.closed
-
-
-def test_a_stage_that_fails_ends_the_process_and_says_why() -> None:
-    def fail() -> bool:
-        raise ValueError("no such thing")
-
-    service, said = _service(Fake(fail))
-    thread, status = _running(service)
-    thread.join(5)
-    assert status == [4]
-    assert said == ["one: ValueError: no such thing"]
-
-
-def test_a_stage_that_hangs_ends_the_process() -> None:
-    stuck = threading.Event()
-    service, said = _service(Fake(lambda: stuck.wait(20)), step_s=0.3)
-    thread, status = _running(service)
-    thread.join(8)
-    stuck.set()
-    assert status == [4]
-    assert service.left_behind
-    assert "one step takes over" in said[0]
-
-
-def _get(address: str, path: str, method: str = "GET") -> tuple[int, str]:
-    connection = http.client.HTTPConnection(address, timeout=5)
-    try:
-        connection.request(method, path)
-        answer = connection.getresponse()
-        return answer.status, answer.read().decode()
-    finally:
-        connection.close()
-
-
-@pytest.fixture
-def exposition() -> Iterator[tuple[Exposition, dict[str, str]]]:
-    troubles: dict[str, str] = {}
-    metrics = SelfMetrics()
-    metrics.count(selfmetrics.WIRE_DECODED, 3)
-    found = Exposition("127.0.0.1:0", metrics, lambda: troubles)
-    yield found, troubles
-    found.close()
-
-
-def test_metrics_and_readiness_are_served(exposition: tuple[Exposition, dict[str, str]]) -> None:
-    server, troubles = exposition
-    assert _get(server.address, "/healthz") == (200, "ok\n")
-    assert "sickbay_kernel_wire_decoded_frames_total 3.0" in _get(server.address, "/metrics")[1]
-    assert _get(server.address, "/ready") == (200, "ready\n")
-    troubles["diagnosis"] = "reads a backlog"
-    assert _get(server.address, "/ready") == (503, "diagnosis: reads a backlog\n")
-    assert _get(server.address, "/other")[0] == 404
-    assert _get(server.address, "/metrics", "POST")[0] == 501
-
-
-def test_idle_connections_hold_nobody_up(exposition: tuple[Exposition, dict[str, str]]) -> None:
-    server, _ = exposition
-    host, _, port = server.address.rpartition(":")
-    idle = [socket.create_connection((host, int(port)), 5) for _ in range(3)]
-    assert _get(server.address, "/healthz")[0] == 200
-    for one in idle:
-        one.close()
-
-
-def test_an_address_in_use_is_a_clear_error(exposition: tuple[Exposition, dict[str, str]]) -> None:
-    with pytest.raises(ConfigError, match=r"listen = .*in use"):
-        Exposition(exposition[0].address, SelfMetrics())
-
-
-def test_a_service_tells_what_is_not_ready() -> None:
-    stage = Fake(waiting="reads a backlog")
-    service, _ = _service(stage, config=replace(Config(), metrics=Metrics(listen="127.0.0.1:0")))
-    assert service.troubles() == {"one": "starting"}
-    thread, _ = _running(service)
-    until = time.monotonic() + 5
-    while service.troubles() != {"one": "reads a backlog"} and time.monotonic() < until:
-        time.sleep(0.02)
-    assert _get(service.listening, "/ready") == (503, "one: reads a backlog\n")
-    stage.waiting = ""
-    assert _get(service.listening, "/ready")[0] == 200
-    service.beats["one"] -= 100
-    assert "no step for" in str(service.troubles()) or service.troubles() == {}
-    service.stop()
-    thread.join(5)

@@ -132,7 +132,7 @@ crash = st.tuples(st.integers(1, 60), st.sampled_from(("commit:before", "commit:
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(
     frames=st.lists(frame, min_size=5, max_size=60),
     limits=st.lists(st.integers(1, 40), min_size=1, max_size=4),

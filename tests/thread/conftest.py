@@ -1,4 +1,4 @@
-"""Services of the thread, once a session; each test gets a place of its own on them, and leaves Slurm as it found it."""
+"""Services of the thread, once a session; each test gets a place of its own, and leaves Slurm as it found it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager

@@ -5,6 +5,7 @@ Each function is one stretch of the story and can be used alone, so that a twist
 
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
 from sickbay.actions import Action, ActionState, Judged
 from sickbay.components import Kind, name
@@ -141,7 +142,7 @@ def resolved(story: Story, limit_s: float = 60) -> None:
     story.row(now_ms(), "alert resolved", "")
 
 
-def standing(story: Story) -> list[dict[str, object]]:
+def standing(story: Story) -> list[dict[str, Any]]:
     """The alerts of incidents that stand now."""
     return [one for one in story.place.alerts() if one["labels"]["alertname"] == "SickbayIncident"]
 

@@ -2,12 +2,13 @@
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from sickbay import actions, messages
 from sickbay.actions import Action, ActionState, Judged, Outcome
-from sickbay.log import Log, Reader, Record, Task, tasks_of
+from sickbay.log import Log, LogError, Reader, Record, Task, tasks_of
 from sickbay.messages import Event, Evidence, Incident, Placement
 from sickbay.seal import opened
 
@@ -40,10 +41,9 @@ class Watch:
         """Take what is new."""
         for task, offset in self._at.items():
             while records := self._reader.read(task, offset):
-                offset = records[-1].offset + 1
+                self._at[task] = offset = records[-1].offset + 1
                 for record in records:
                     self._take(record)
-            self._at[task] = offset
 
     def _take(self, record: Record) -> None:
         if not record.value:
@@ -65,7 +65,8 @@ class Watch:
         """The first one for which `true` holds, waiting for it. Raises TooLong."""
         deadline = time.monotonic() + limit_s
         while True:
-            self.look()
+            with suppress(LogError):  # a broker that restarts is looked at again
+                self.look()
             found = self.of(kind, true)
             if found:
                 return found[0]
@@ -87,7 +88,8 @@ class Watch:
         for at, one in self.told:
             head = f"{at / 1000 % 100_000:9.2f} "
             if isinstance(one, Incident):
-                yield f"{head}incident {one.id} {one.verdict} {one.component} {one.fault} P {one.probability:.2f} {one.state}"
+                said = f"{one.verdict} {one.component} {one.fault} P {one.probability:.2f} {one.state}"
+                yield f"{head}incident {one.id} {said}"
             elif isinstance(one, Action):
                 yield f"{head}action {one.id} {one.do} {one.target} {one.state} ({one.why}) [{one.read_back}]"
             elif isinstance(one, Event):

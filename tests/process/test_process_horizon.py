@@ -1,0 +1,79 @@
+"""What diagnosis remembers, and that it has an end."""
+
+import polars as pl
+
+from sickbay.app import horizon
+from sickbay.app.horizon import FEATURES, HORIZON_MS, Horizon
+from sickbay.app.reading import since
+from sickbay.log import Record, Task
+from sickbay.log.memory import MemoryLog
+from sickbay.messages import Edge, Event, Identity, Placement, Relation, Severity, Step, encode
+from streams.feature_record import encode as encode_features
+from tests.process.kit import EVENTS, SMALL, lost_card
+
+NOW = 1_796_000_000_000
+
+
+def _record(value: bytes | None, topic: str = EVENTS, key: bytes = b"k", append_ms: int = NOW) -> Record:
+    return Record(topic, 0, 0, append_ms, key, value)
+
+
+def test_a_storm_of_events_leaves_the_severe_ones(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setattr(horizon, "MAX_EVENTS", 10)
+    found = Horizon()
+    found.take(_record(encode(lost_card("n1", NOW - 1000))))
+    for number in range(50):
+        found.take(_record(encode(Event(component="host:n2", kind="host.boot", at_ms=NOW + number))))
+    assert [event.severity for event in found.case(NOW).events].count(Severity.FATAL) == 1
+    assert len(found.events) == 10
+    assert found.dropped == 41
+
+
+def test_windows_that_are_not_whole_are_not_told() -> None:
+    frame = pl.DataFrame({"component": ["host:a"], "end_ms": [NOW], "n": [1]})
+    found = Horizon()
+    for end in (NOW, NOW + 10_000):
+        found.take(_record(encode_features("host", end, frame.with_columns(end_ms=pl.lit(end))), FEATURES))
+    assert found.case(NOW, frontier_ms=NOW).features["host"]["end_ms"].to_list() == [NOW]
+    assert found.case(NOW, frontier_ms=0).features == {}
+    assert len(found.case(NOW).features["host"]) == 2
+    found.bound(NOW + 1)
+    assert len(found.case(NOW).features["host"]) == 1
+
+
+def test_facts_told_again_and_again_are_held_once_and_old_placements_go() -> None:
+    found = Horizon()
+    edge = Edge(child="port:n1/a", parent="host:n1", relation=Relation.PART_OF)
+    for number in range(100):
+        found.take(_record(encode(edge), key=b"edge"))
+        found.take(_record(encode(Identity(host="n1", index="0", pci=f"0000:{number % 3:02x}:00")), key=b"identity"))
+        found.take(_record(encode(Placement(job=str(number), hosts=("n1",), from_ms=NOW, to_ms=NOW + 1))))
+    assert len(found._fresh_edges) == len(found.identities) == 1
+    found.case(NOW)
+    assert len(found.placements) == 100
+    found.case(NOW + HORIZON_MS + 10)
+    assert len(found.placements) == 0
+    found.take(_record(None, key=b"identity"))
+    assert not found.identities
+
+
+def test_undated_steps_are_kept_by_when_they_came() -> None:
+    found = Horizon()
+    found.take(_record(encode(Step(step=1, job="1"))))
+    assert len(found.case(NOW + HORIZON_MS).steps) == 1
+    assert len(found.case(NOW + HORIZON_MS + 1).steps) == 0
+
+
+def test_a_place_in_the_log_is_found_by_time() -> None:
+    now = [NOW]
+    log = MemoryLog(SMALL, clock=lambda: now[0])
+    appender, task = log.appender(), Task("sickbay.evidence.v1", 0)
+    assert since(log.reader(), task, NOW) == 0
+    for number in range(100):
+        now[0] = NOW + number // 3 * 1000
+        appender.append(task.topic, b"k", b"v")
+    for second in (-1, 0, 1, 7, 33, 34):
+        at = since(log.reader(), task, NOW + second * 1000)
+        records = log.reader().read(task, 0, 1000)
+        right = next((one.offset for one in records if one.append_ms >= NOW + second * 1000), 100)
+        assert at == right
