@@ -123,7 +123,7 @@ class Agent:
         self._spools = spools
         self._composer = Composer(host.name, config.agent.frame_s, key=key, known=spools.disk.facts())
         self._queue: Queue = queue.Queue(MAX_WAITING)
-        self._watches = [Watch(one, self._queue, clock) for one in collectors_of(host)]
+        self._watches = [Watch(one, self._queue, clock, self._took) for one in collectors_of(host)]
         self._upkept_ms = 0
         self.courier = Courier(spools.all, connect, clock, self._metrics, say)
         for watch in self._watches:
@@ -140,7 +140,7 @@ class Agent:
         work = Work()
         for done in self._done(wait_s):
             now_ms = max(now_ms, done.at_ms)
-            self._take(done, now_ms, work)
+            self._composer.take(done.source, done.collected, now_ms, work)
         if now_ms - self._upkept_ms >= UPKEEP_MS:
             self._upkept_ms = now_ms
             self._upkeep(now_ms, work)
@@ -161,11 +161,10 @@ class Agent:
         except queue.Empty:
             return
 
-    def _take(self, done: Done, now_ms: int, work: Work) -> None:
+    def _took(self, done: Done) -> None:
         self._metrics.observe(PROBE_DURATION, done.took_s, source=done.source)
         if done.collected.problem:
             self._metrics.count(PROBE_FAILED, source=done.source)
-        self._composer.take(done.source, done.collected, now_ms, work)
 
     def _upkeep(self, now_ms: int, work: Work) -> None:
         """Collectors that hang, and what was lost, are told."""
@@ -193,7 +192,7 @@ class Agent:
         late = [one.collector.name for one in self._watches if not one.join(max(0.0, deadline - time.monotonic()))]
         now_ms, work = self._clock(), Work()
         for done in self._done(0.0):
-            self._take(done, now_ms, work)
+            self._composer.take(done.source, done.collected, now_ms, work)
         self._composer.frame(now_ms, work)
         self._store(work, now_ms)
         if late:

@@ -27,14 +27,19 @@ Queue = queue.Queue[Done]
 
 @dataclass(slots=True)
 class Watch:
-    """One collector's thread. `busy_since`: monotonic time at which a collection began that has not ended."""
+    """One collector's thread. `busy_since`: monotonic time at which a collection began that has not ended.
+
+    `took` is told of every collection; those that say nothing new go no further.
+    """
 
     collector: Collector
     out: Queue
     clock: Callable[[], int]
+    took: Callable[[Done], None] = lambda done: None
     busy_since: float | None = None
     stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
+    _last: Collected = Collected(problem="not looked yet")
 
     def start(self) -> None:
         """Begin."""
@@ -51,7 +56,10 @@ class Watch:
         due = time.monotonic()
         while not self.stop.is_set():
             done = self._once()
-            self._put(done)
+            self.took(done)
+            if done.collected != self._last or done.collected.seen or done.collected.problem:
+                self._put(done)
+            self._last = done.collected
             if done.collected.more:
                 continue
             due = max(due + self.collector.interval_s, time.monotonic() - self.collector.interval_s)

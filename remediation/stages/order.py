@@ -1,7 +1,7 @@
 """order: hold, save evidence, give the job back, test once the node is empty, release after the test."""
 
 from remediation.decision import Context, Decision, asked, muted, postponed
-from remediation.ledger import HELD, REQUEUE, settled
+from remediation.ledger import REQUEUE, settled
 from sickbay.actions import Action, ActionState
 
 STAGE = "order"
@@ -85,7 +85,7 @@ def _elsewhere(decision: Decision, context: Context) -> Decision:
         return decision
     for line in context.ledger.lines.values():
         job = context.job(line.target) if line.do == REQUEUE else None
-        if job is None or line.incident != decision.action.incident or line.state not in HELD:
+        if job is None or line.incident != decision.action.incident:
             continue
         if job.state in STARTS_AGAIN:
             if context.now_ms - (line.at_ms or 0) > RESTART_MS:

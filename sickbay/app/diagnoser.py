@@ -242,6 +242,9 @@ class Diagnoser:
         outputs, self._letters = self._letters, []
         changed = self._judged(now_ms, outputs) if self._all <= set(self._read) else []
         ends = {task: state.end for task, state in self._read.items() if state.end is not None}
+        if outputs and not ends:  # silence made it judge: a commit still fences whoever is not the member any more
+            task = min(self._read)
+            ends = {task: self._read[task].committed}
         if ends:
             began = time.monotonic()
             judged_ms = self._looked_ms or self._first_ms

@@ -46,7 +46,8 @@ class Inputs:
     _tasks: TaskLog = field(init=False)
     _reader: Reader = field(init=False)
     _beside: dict[Task, Followed] = field(default_factory=dict)
-    _next: int | None = None  # None: the task is not ours
+    _next: int | None = None  # None: the task is not ours, or not read anew yet
+    _anew: bool = False  # the task is ours, and everything is to be read from the start
     _goal: int = 0  # the end when the task was assigned: before it, all is history
     _heard_s: float = 0.0
     _beside_ms: int = 0
@@ -69,12 +70,14 @@ class Inputs:
     def read(self, now_ms: int) -> bool:
         """Takes what is new; True where that may change a decision. Raises Replaced and other LogErrors."""
         changed = False
+        self._begin()
         for _ in range(BATCHES):
             batch = self._tasks.poll(BATCH)
             if TASK in batch.revoked:
-                self._next = None
+                self._next, self._anew = None, False
             if TASK in batch.assigned:
-                self._begin()
+                self._next, self._anew = None, True
+            self._begin()
             if not batch.records and not batch.assigned and not batch.revoked:
                 break
             changed |= bool(batch.records)
@@ -95,7 +98,7 @@ class Inputs:
             self._next = None
             raise NotWritten from None
         except OutcomeUnknown:
-            self._begin()
+            self._next, self._anew = None, True
             raise NotWritten from None
         except LogBusy:
             raise NotWritten from None
@@ -107,10 +110,11 @@ class Inputs:
         self._tasks.close()
 
     def _begin(self) -> None:
-        """Everything anew, from the start of each topic."""
+        """Everything anew, from the start of each topic, where that is due; what the log refuses stays due."""
+        if not self._anew:
+            return
         begin, self._goal = self._reader.bounds(TASK)
         self._tasks.seek(TASK, begin)
-        self._next, self._heard_s = begin, self.monotonic()
         self.incidents, self.judged, self._offsets, self._judged_at = {}, None, {}, -1
         self.controls, self.placements = {}, Placements()
         self._beside = {task: Followed(self._reader, task) for task in (CONTROL, PLACEMENT)}
@@ -118,9 +122,10 @@ class Inputs:
         self.ledger = Ledger(ledger_of(self._reader))
         begun = (line for line in self.ledger.lines.values() if line.state is ActionState.INTENDED)
         self.uncertain = frozenset(line.id for line in begun)
+        self._next, self._heard_s, self._anew = begin, self.monotonic(), False
 
     def _take(self, records: Sequence[Record]) -> None:
-        for record in records:
+        for record in records if self._next is not None else ():
             self._next, self._heard_s = record.offset + 1, self.monotonic()
             found = told(record.value)
             if isinstance(found, Judged):

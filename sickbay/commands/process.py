@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 def process(*stages: str, config: ConfigFile = None) -> int:
     """Run stages: ticker, windows, diagnosis, lag, alerts, archive (default: all that the settings ask for).
 
-    Ends on SIGTERM in good order with exit status 0; 4 where a stage failed or hangs.
+    Windows may be shared among processes; several on one machine need different names in SICKBAY_MEMBER. Diagnosis is
+    one process: a second one takes it over. Ends on SIGTERM in good order with exit status 0; 4 where a stage failed.
     """
     from sickbay.app.service import Context, Service
     from sickbay.app.stages import STAGES, chosen

@@ -1,5 +1,6 @@
 """Stages at work on a log: what they put out, what they tell, and how a service runs and ends them."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -28,6 +29,7 @@ from tests.process.kit import (
     TELEMETRY,
     Agent,
     everything,
+    features,
     incidents,
     lost_card,
     only,
@@ -114,6 +116,21 @@ def test_where_windows_stand_still_explicit_faults_are_still_judged_but_nothing_
     assert caught_up.as_of_ms > before + 50_000
 
 
+def test_without_ticks_what_was_read_is_judged_once_nothing_more_comes(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sickbay.app.diagnoser.QUIET_S", 0.05)
+    diagnosis, agent = Diagnosis(site.context), Agent("n1", site.log.appender())
+    agent.say(lost_card("n1", site.now))
+    diagnosis.step(site.now)
+    diagnosis.step(site.now)
+    assert not incidents(site.log)
+    time.sleep(0.06)
+    diagnosis.step(site.now)  # finds nothing new
+    assert len(incidents(site.log)) == 1
+    assert current(site.log.reader())[1] is None  # no clock, no heartbeat
+
+
 def test_a_backlog_is_read_through_before_anything_is_judged(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sickbay.app.diagnoser.LIMIT", 20)
     ticker, windows = Ticker(site.context), Windows(site.context)
@@ -168,6 +185,21 @@ def test_dead_letters_of_all_kinds_are_told_once_and_stop_nothing(site: Site) ->
     site.run([stages[0], *again], 10)
     assert len(only(site.log, DEADLETTER)) == len(letters)
     assert "dead_letter" in site.metrics.text().decode()
+
+
+def test_a_frame_of_an_unknown_layout_is_a_letter_and_its_like_are_read_once_it_is_known(site: Site) -> None:
+    stages: list[Stage] = [Ticker(site.context), Windows(site.context)]
+    agent = Agent("n1", site.log.appender())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tests.process.kit.SCHEMAS", "sickbay.changes.v1")  # goes astray
+        agent.sample(site.now)
+    site.run(stages, 2)
+    (letter,) = [dead_letters.decode(one.value or b"") for one in only(site.log, DEADLETTER)]
+    assert "layout" in letter.reason
+    agent.told.clear()
+    site.run(stages, 30, agent.sample)
+    assert len(features(site.log)) > 0
+    assert len(only(site.log, DEADLETTER)) == 1
 
 
 def test_duplicates_are_dropped_and_gaps_counted(site: Site) -> None:

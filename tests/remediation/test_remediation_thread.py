@@ -7,7 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from remediation.schedulers import Refused, Unreachable
-from sickbay.log import Replaced
+from sickbay.log import Bounds, LogBusy, OutcomeUnknown, Replaced, Task
+from sickbay.log.memory import MemoryReader
 from sickbay.messages import Action, Affected, Verdict
 from sickbay.settings import Remediation
 from tests.remediation.kit import ACT, JOB, MADE, Cluster, Crash, command_of, writes
@@ -625,3 +626,39 @@ def test_a_node_is_not_released_once_somebody_changed_its_reason(tmp_path: Path)
     one.say("approval", one.line("release").id)
     one.run(5)
     assert writes(one, "resume") == []
+
+
+# --- the log in trouble -----------------------------------------------------------------------------------------------
+def test_a_log_that_is_away_is_waited_for_also_while_all_is_read_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = Cluster()
+    left = 3
+
+    def bounds(reader: MemoryReader, task: Task) -> Bounds:
+        nonlocal left
+        left -= 1
+        if left >= 0:
+            raise LogBusy("the broker restarts")
+        return one.log.bounds(task)
+
+    monkeypatch.setattr(MemoryReader, "bounds", bounds)
+    one.incident()
+    one.run(5)
+    assert writes(one, "drain") == ["n1"]
+    assert sum("the broker restarts" in line for line in one.lines) == 1
+
+
+def test_a_commit_of_unknown_outcome_is_read_back_before_anything_is_done() -> None:
+    for happened in (True, False):
+        one = Cluster()
+        raised: list[str] = []
+
+        def hook(moment: str, raised: list[str] = raised, happened: bool = happened) -> None:
+            if moment == ("commit:after" if happened else "commit:before") and not raised:
+                raised.append(moment)
+                raise OutcomeUnknown("the broker restarts")
+
+        one.log.hook = hook
+        one.incident()
+        one.run(5)
+        assert raised
+        assert one.scheduler.writes == [("drain", "n1"), ("requeue", JOB)]
