@@ -118,12 +118,12 @@ class Agent:
         say: Callable[[str], None] = lambda text: None,
     ) -> None:
         host = host_of(config, spools.disk.place)
-        self._clock, self._say, self._timeout_s = clock, say, config.agent.timeout_s
+        self._clock, self._say, limit_s = clock, say, config.agent.timeout_s + 1.0
         self._metrics = metrics or SelfMetrics()
         self._spools = spools
         self._composer = Composer(host.name, config.agent.frame_s, key=key, known=spools.disk.facts())
         self._queue: Queue = queue.Queue(MAX_WAITING)
-        self._watches = [Watch(one, self._queue, clock, self._took) for one in collectors_of(host)]
+        self._watches = [Watch(one, self._queue, clock, limit_s, self._took) for one in collectors_of(host)]
         self._upkept_ms = 0
         self.courier = Courier(spools.all, connect, clock, self._metrics, say)
         for watch in self._watches:
@@ -133,7 +133,7 @@ class Agent:
     @property
     def waiting(self) -> str:
         """Why this agent is not ready: empty where everything it sees is told."""
-        return self.courier.trouble or self._spools.trouble or self._composer.blind.trouble
+        return self.courier.why or self._spools.trouble or self._composer.blind.trouble
 
     def step(self, now_ms: int, wait_s: float = 0.0) -> bool:
         """Spool what was collected and send what is due; waits up to `wait_s` for a collection. True: did something."""
@@ -169,9 +169,8 @@ class Agent:
     def _upkeep(self, now_ms: int, work: Work) -> None:
         """Collectors that hang, and what was lost, are told."""
         for watch in self._watches:
-            since, limit = watch.busy_since, self._timeout_s + 1.0
-            if since is not None and time.monotonic() - since > limit:
-                events = self._composer.blind.told(watch.collector.name, f"a collection takes over {limit:g} s", now_ms)
+            if trouble := watch.trouble:
+                events = self._composer.blind.told(watch.collector.name, trouble, now_ms)
                 self._metrics.count(PROBE_FAILED, len(events), source=watch.collector.name)
                 self._composer.tell(events, now_ms, work)
         dropped = self._spools.dropped()

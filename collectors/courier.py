@@ -40,6 +40,11 @@ class Courier:
         """Begin."""
         self._thread.start()
 
+    @property
+    def why(self) -> str:
+        """Why nothing goes, empty where all is well."""
+        return self.trouble if self._thread.is_alive() or self._stop.is_set() else "its thread ended by itself"
+
     def wake(self) -> None:
         """There is something to send."""
         self._wake.set()

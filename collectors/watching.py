@@ -35,11 +35,13 @@ class Watch:
     collector: Collector
     out: Queue
     clock: Callable[[], int]
+    limit_s: float
     took: Callable[[Done], None] = lambda done: None
     busy_since: float | None = None
     stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
-    _last: Collected = Collected(problem="not looked yet")
+    _place: bytes | None = None  # of the newest collection, and whether it failed
+    _failed: bool = True
 
     def start(self) -> None:
         """Begin."""
@@ -57,14 +59,26 @@ class Watch:
         while not self.stop.is_set():
             done = self._once()
             self.took(done)
-            if done.collected != self._last or done.collected.seen or done.collected.problem:
+            if self._is_news(done.collected):
                 self._put(done)
-            self._last = done.collected
             if done.collected.more:
                 continue
             due = max(due + self.collector.interval_s, time.monotonic() - self.collector.interval_s)
             self.stop.wait(max(0.0, due - time.monotonic()))
         self.collector.close()
+
+    def _is_news(self, collected: Collected) -> bool:
+        before, self._place, self._failed = (self._place, self._failed), collected.place, bool(collected.problem)
+        return bool(collected.seen or collected.lost) or before != (collected.place, False) or self._failed
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing comes of it: it hangs, or its thread ended; empty where all is well."""
+        since = self.busy_since
+        if since is not None and time.monotonic() - since > self.limit_s:
+            return f"a collection takes over {self.limit_s:g} s"
+        ended = self._thread is not None and not self._thread.is_alive() and not self.stop.is_set()
+        return "its thread ended by itself" if ended else ""
 
     def _once(self) -> Done:
         at_ms, began = self.clock(), time.monotonic()

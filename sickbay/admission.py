@@ -1,7 +1,7 @@
 """Who may say what: opens frames and JSON records of agents, and refuses what is not from whom it says.
 
-A host speaks for itself only: its name in the seal or the frame's header must be the record's key, and what it tells of
-must be its own. Where the cluster's key is known, signatures are checked; where they are required, nothing unsigned of
+A host speaks for itself only: its name in the seal or the frame's header must be the record's key, and the devices it
+tells of must be its own. Where the cluster's key is known, signatures are checked; where they are required, nothing unsigned of
 an agent comes in. What is refused goes to the dead letters, with the reason.
 """
 
@@ -20,6 +20,7 @@ from sickbay.seal import Seal, host_key, opened
 from sickbay.settings import Security
 
 AGENTS = frozenset({"sickbay.telemetry.v1", "sickbay.events.v1", "sickbay.steps.v1"})  # what agents may write to
+HEARSAY = frozenset({"job", "rank", "process", "path", "scheduler"})  # domains of kinds that blame no device
 LEAST_KEY = 16  # bytes
 MAX_CHECKED = 200_000  # name lists known to be their sender's own: one or two a host
 _SIGNED_AT, _SIGNED = 5, 1  # of a frame's header: the byte of flags
@@ -56,9 +57,8 @@ class Admission:
         message = messages.decode(found.payload)
         if found.seal is not None:
             if record.topic in AGENTS:
-                _same_sender(found.seal.host, record)
-            if (speaker := speaker_of(message)) not in ("", UNKNOWN, found.seal.host):
-                raise Refused(f"{found.seal.host} speaks for {speaker}")
+                same_sender(found.seal.host, record)
+            own_word(message, found.seal.host, found.proved)
         return Told(message, found.seal)
 
     def frame(self, record: Record, schemas: Schemas) -> Frame:
@@ -70,7 +70,7 @@ class Admission:
         frame = wire.decode(payload, schemas, key=self.key_of if self.key is not None and signed else None)
         if self.require_signed and not frame.verified:
             raise Refused("its signature cannot be checked: name the cluster's key in [security] key_file")
-        _same_sender(frame.host, record)
+        same_sender(frame.host, record)
         for matrix in frame.tables:
             self._own(frame.host, matrix.names)
         return frame
@@ -86,18 +86,30 @@ class Admission:
         self._checked.add((host, names))
 
 
-def speaker_of(message: AnyMessage) -> str:
-    """The host that an event or an identity says it is from, empty where it tells none."""
+def hosts_of(message: AnyMessage) -> tuple[str, ...]:
+    """The hosts that an event or an identity is about or says it is from; empty where it tells none."""
     match message:
         case Event():
-            return message.host or host_of(message.component) or ""
+            told: tuple[str | None, ...] = (message.host, host_of(message.component))
         case Identity():
-            return message.host
+            told = (message.host,)
         case _:
-            return ""
+            return ()
+    return tuple(host for host in told if host not in (None, "", UNKNOWN))
 
 
-def _same_sender(host: str, record: Record) -> None:
+def own_word(message: AnyMessage, sender: str, proved: bool) -> None:
+    """Whoever signs speaks of its own devices only: else Refused. What a job's log says of its other ranks is hearsay, and useful:
+    such logs lie on storage that all hosts share, and one of them reads them."""
+    if isinstance(message, Event) and (not proved or message.kind.partition(".")[0] in HEARSAY):
+        return
+    for host in hosts_of(message):
+        if host != sender:
+            raise Refused(f"{sender} speaks for {host}")
+
+
+def same_sender(host: str, record: Record) -> None:
+    """A record's key is its sender: else Refused."""
     if host.encode() != record.key:
         raise Refused(f"{host} speaks under the key {record.key[:64]!r}")
 

@@ -21,7 +21,7 @@ import msgspec
 import polars as pl
 
 from sickbay.actions import Action, Control, Judged, Outcome
-from sickbay.admission import AGENTS, Admission, speaker_of
+from sickbay.admission import AGENTS, Admission, Refused, own_word, same_sender
 from sickbay.log import Record
 from sickbay.messages import Change, Edge, Event, Evidence, Identity, Incident, Message, Placement, Progress, Step
 from sickbay.schema import TABLES
@@ -120,9 +120,11 @@ class Reading:
             raise Damaged("it is not signed")
         if seal is None:
             return {"proved": proved}
-        speaker = speaker_of(message) if isinstance(message, Event) else ""
-        if seal.host.encode() != record.key or speaker not in ("", seal.host):
-            raise Damaged(f"{seal.host} speaks for {speaker or record.key[:64]!r}")
+        try:
+            same_sender(seal.host, record)
+            own_word(message, seal.host, proved)
+        except Refused as error:
+            raise Damaged(str(error)) from None
         return {"proved": proved, "sender": seal.host, "incarnation": seal.incarnation, "sequence": seal.sequence}
 
 

@@ -205,7 +205,7 @@ def test_layouts_are_told_before_their_frames_and_again_by_every_run(tmp_path: P
 
 
 class Stuck:
-    """A collector that hangs, or raises."""
+    """A collector that hangs, or raises, or ends its thread."""
 
     interval_s = 0.05
 
@@ -215,19 +215,22 @@ class Stuck:
     def collect(self, now_ms: int) -> Collected:
         if self.hangs:
             time.sleep(20)
+        if self.name == "ends":
+            raise SystemExit
         raise RuntimeError("broken in itself")
 
     def close(self) -> None:
         """Nothing is held."""
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_collector_that_hangs_or_raises_is_told_and_stops_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = agent_module.collectors_of
 
     def more(host: Host) -> Sequence[Collector]:
-        return [Stuck("hangs", True), Stuck("raises", False), *made(host)]
+        return [Stuck("hangs", True), Stuck("raises", False), Stuck("ends", False), *made(host)]
 
     monkeypatch.setattr(agent_module, "collectors_of", more)
     monkeypatch.setattr(agent_module, "END_S", 0.3)
@@ -237,13 +240,15 @@ def test_a_collector_that_hangs_or_raises_is_told_and_stops_no_other(
         time.sleep(0.3)
         write(path, f"[1.1] {XID}\n")
         one.until(lambda: events(gate.log, "accelerator.off_bus"))
-        blind = one.until(lambda: len(events(gate.log, "monitor.blind")) == 2 and events(gate.log, "monitor.blind"))
+        blind = one.until(lambda: len(events(gate.log, "monitor.blind")) == 3 and events(gate.log, "monitor.blind"))
         assert isinstance(blind, list)
         assert {(event.component, event.severity) for event in blind} == {
             ("monitor:n1/hangs", Severity.WARNING),
             ("monitor:n1/raises", Severity.WARNING),
+            ("monitor:n1/ends", Severity.WARNING),
         }
-        assert all("takes over" in one.message or "broken in itself" in one.message for one in blind)
+        why = ("takes over", "broken in itself", "ended by itself")
+        assert all(any(words in one.message for words in why) for one in blind)
         assert "hangs: a collection takes over" in one.agent.waiting
     assert (metrics.value(PROBE_FAILED, source="raises") or 0) > 1
     assert metrics.value(PROBE_FAILED, source="hangs") == 1

@@ -58,11 +58,20 @@ def test_whoever_is_not_what_it_says_is_refused(value: bytes, key: bytes, why: s
         STRICT.message(_record(value, key))
 
 
-def test_without_a_key_seals_are_taken_off_and_hosts_still_compared() -> None:
+def test_without_a_key_seals_are_taken_off_and_senders_still_compared_with_the_key() -> None:
     assert OPEN.message(_record(encode(lost_card("n1", NOW)))).seal is None
     assert OPEN.message(_record(_sealed(lost_card("n1", NOW)))).seal is not None
-    with pytest.raises(Refused, match="speaks for"):
-        OPEN.message(_record(_sealed(lost_card("n2", NOW))))
+    with pytest.raises(Refused, match="under the key"):
+        OPEN.message(_record(_sealed(lost_card("n1", NOW), host="n2")))
+
+
+def test_a_shared_jobs_log_may_tell_of_other_hosts_processes_but_under_a_signature_not_of_their_devices() -> None:
+    killed = Event(component="process:n3/task_2", kind="process.killed", at_ms=NOW, code="Terminated")
+    assert STRICT.message(_record(_sealed(killed, key=host_key(KEY, "n1")))).message == killed
+    assert OPEN.message(_record(_sealed(lost_card("n2", NOW)))).message == lost_card("n2", NOW)
+    for framed in (lost_card("n2", NOW), lost_card("n2", NOW, host="n1")):
+        with pytest.raises(Refused, match="n1 speaks for n2"):
+            STRICT.message(_record(_sealed(framed, key=host_key(KEY, "n1"))))
 
 
 def test_a_wrong_signature_is_refused_even_where_none_is_required() -> None:

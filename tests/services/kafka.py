@@ -253,6 +253,8 @@ def _properties(number: int, nodes: int, voters: str, port: int, control: int) -
         "share.coordinator.state.topic.min.isr": "1",
         "group.initial.rebalance.delay.ms": "0",
         "group.min.session.timeout.ms": "500",
+        "log.initial.task.delay.ms": "86400000",  # no record is removed by age in the middle of a test
+        "log.retention.check.interval.ms": "86400000",
     }
 
 

@@ -119,7 +119,7 @@ def test_seals_are_taken_off_and_checked_as_everywhere_else() -> None:
     for wrong in (unsigned, payload, sealed(payload, seal, host_key(cluster, "n2"))):
         with pytest.raises(Damaged):
             strict.row(record(wrong))
-    with pytest.raises(Damaged, match="n1 speaks for"):
+    with pytest.raises(Damaged, match="n1 speaks under"):
         Reading().row(record(signed, key=b"n2"))
     other = sealed(messages.encode(messages.replace(EVENT, component="host:n2")), seal)
     with pytest.raises(Damaged, match="n1 speaks for 'n2'"):
