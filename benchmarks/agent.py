@@ -8,20 +8,22 @@ import os
 import platform
 import shutil
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from simulator.site import Site
 
 SECONDS = 20  # measured
-WARM_UP_S = 4  # start, first look, first frame
+START_S = 60  # for the first frame
+WARM_UP_S = 2
 HOST = "n1"
 NODE_EXPORTERS = ("prometheus-node-exporter", "node_exporter")
 _ORDINARY = "{at} n1 kernel: audit: type=1400 audit({n}): apparmor=ALLOWED operation=open pid={n}\n"
@@ -36,6 +38,7 @@ def measure(size: int | None = None) -> dict[str, Any]:
         site.start()
         try:
             with _agent(Path(folder), site) as process:
+                _await_frame(Path(folder) / "spool" / "spool.sqlite")
                 used, rss_mb = _watched(process.pid, seconds, lambda: _print_ordinary(site.kernel_log(HOST)))
             records = _records(Path(folder) / "log")
         finally:
@@ -83,6 +86,18 @@ def _agent(folder: Path, site: Site) -> Iterator["subprocess.Popen[bytes]"]:
     finally:
         process.terminate()
         process.wait(20)
+
+
+def _await_frame(spool: Path) -> None:
+    """Wait until the agent has numbered its first frame: its start is not what is measured."""
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline:
+        if spool.exists():
+            with closing(sqlite3.connect(spool)) as db, suppress(sqlite3.OperationalError):  # it is being made
+                if db.execute("SELECT 1 FROM sequences WHERE topic LIKE '%telemetry%'").fetchone():
+                    return
+        time.sleep(0.2)
+    raise RuntimeError(f"no frame within {START_S} s")
 
 
 def _watched(pid: int, seconds: int, each_second: Callable[[], None]) -> tuple[float, float]:

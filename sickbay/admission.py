@@ -1,8 +1,8 @@
 """Who may say what: opens frames and JSON records of agents, and refuses what is not from whom it says.
 
 A host speaks for itself only: its name in the seal or the frame's header must be the record's key, and the devices it
-tells of must be its own. Where the cluster's key is known, signatures are checked; where they are required, nothing unsigned of
-an agent comes in. What is refused goes to the dead letters, with the reason.
+tells of must be its own. Where the cluster's key is known, signatures are checked; where they are required, nothing
+unsigned of an agent comes in. What is refused goes to the dead letters, with the reason.
 """
 
 from dataclasses import dataclass, field
@@ -99,8 +99,11 @@ def hosts_of(message: AnyMessage) -> tuple[str, ...]:
 
 
 def own_word(message: AnyMessage, sender: str, proved: bool) -> None:
-    """Whoever signs speaks of its own devices only: else Refused. What a job's log says of its other ranks is hearsay, and useful:
-    such logs lie on storage that all hosts share, and one of them reads them."""
+    """Whoever signs speaks of its own devices only: else Refused.
+
+    What a job's log says of its other ranks is hearsay, and useful: such logs lie on storage that all hosts share, and
+    one of the hosts reads them.
+    """
     if isinstance(message, Event) and (not proved or message.kind.partition(".")[0] in HEARSAY):
         return
     for host in hosts_of(message):

@@ -121,9 +121,9 @@ def test_seals_are_taken_off_and_checked_as_everywhere_else() -> None:
             strict.row(record(wrong))
     with pytest.raises(Damaged, match="n1 speaks under"):
         Reading().row(record(signed, key=b"n2"))
-    other = sealed(messages.encode(messages.replace(EVENT, component="host:n2")), seal)
-    with pytest.raises(Damaged, match="n1 speaks for 'n2'"):
-        Reading().row(record(other))
+    other = sealed(messages.encode(messages.replace(EVENT, component="host:n2")), seal, host_key(cluster, "n1"))
+    with pytest.raises(Damaged, match="n1 speaks for n2"):
+        strict.row(record(other))
 
 
 def window(columns: dict[str, float], end_ms: int = START) -> bytes:
