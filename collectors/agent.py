@@ -20,7 +20,8 @@ from collectors.composing import Composer, Work
 from collectors.courier import Courier
 from collectors.identity import told_host
 from collectors.source import Collector, Host, Make
-from collectors.spool import Spool, SpoolError
+from collectors.spool import Spool
+from collectors.spool_file import SpoolError
 from collectors.spools import Spools
 from collectors.watching import MAX_WAITING, Done, Queue, Watch
 from sickbay.admission import secret
@@ -122,6 +123,8 @@ class Agent:
         self._metrics = metrics or SelfMetrics()
         self._spools = spools
         self._composer = Composer(host.name, config.agent.frame_s, key=key, known=spools.disk.facts())
+        if spools.disk.damaged:
+            self._composer.lose(1, "spool", "spool was damaged and put aside, with all that it held")
         self._queue: Queue = queue.Queue(MAX_WAITING)
         self._watches = [Watch(one, self._queue, clock, limit_s, self._took) for one in collectors_of(host)]
         self._upkept_ms = 0

@@ -93,6 +93,10 @@ class Composer:
             work.kinds.append(event.kind)
             work.drafts.append(self._sealed(EVENTS, Rank.EVENTS, event))
 
+    def lose(self, lost: int, source: str, why: str) -> None:
+        """So much was lost; `tell_losses` tells it."""
+        self._losses.count(source, lost, why)
+
     def tell_losses(self, dropped: Iterable[Dropped], now_ms: int, work: Work) -> None:
         """What was lost here, and what the spool had to give up."""
         self._losses.count("frames", self._sender.dropped, "rows that no frame could hold")

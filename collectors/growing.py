@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from collectors.formats.text import MAX_LINE
 
-CHUNK = 256 << 10  # bytes read at once
-PASS = 2 << 20  # bytes read in one pass: some tenths of a second of parsing
+CHUNK = 128 << 10  # bytes read at once
+PASS = 512 << 10  # bytes read in one pass: half a second where every line is an event
 FIRST_LOOK = 256 << 10  # bytes of an old file that a first look goes back
 _HEAD = 256  # bytes by which a file that was written anew is told from the one that was read
 

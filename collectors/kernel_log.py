@@ -31,6 +31,7 @@ class KernelLog:
         self._host, self._path = host, host.root / host.settings.kernel_log
         self._resume = resume_of(host.places(self.name))
         self._follower = Follower(host.zone, history=self._resume is None)
+        self._whole = False
         self._source: File | Device | None = None
 
     def collect(self, now_ms: int) -> Collected:
@@ -41,6 +42,7 @@ class KernelLog:
                 self._follower.began(source.place)
             dated = self._follower.take(source.read(), now_ms, boot_ms=source.boot_ms(now_ms), live=source.live)
         except OSError as error:
+            self._failed(error, now_ms)
             return Collected(problem=f"{self._path}: {error.strerror or error}")
         if source.at_end:
             self._follower.caught_up(now_ms)
@@ -51,10 +53,20 @@ class KernelLog:
         if self._source is not None:
             self._source.close()
 
+    def _failed(self, error: OSError, now_ms: int) -> None:
+        """The next look opens it anew: where it was left, or from its beginning if it was not there at all."""
+        if isinstance(error, FileNotFoundError) and self._source is None and self._resume is None:
+            self._whole = True
+            self._follower.caught_up(now_ms)
+        if self._source is not None:
+            self._resume = self._follower.resume(self._source.place, now_ms)
+            self._source.close()
+            self._source = None
+
     def _opened(self) -> "File | Device":
         if stat.S_ISCHR(os.stat(self._path).st_mode):
             return Device(self._path, self._resume)
-        return File(self._path, self._resume, self._host.root)
+        return File(self._path, self._resume, self._host.root, whole=self._whole)
 
     def _collected(self, source: "File | Device", dated: Sequence[Dated], place: bytes) -> Collected:
         strange = [one for one in dated if (told := one.reading.host) and not self._host.is_self(told)]
@@ -66,6 +78,10 @@ class KernelLog:
         lost, why = source.lost(), "messages that were overwritten before they could be read"
         if strange:
             lost, why = lost + len(strange), f"lines of another host, {strange[0].reading.host}"
+        tally = self._follower.tally
+        if tally.unparsed:
+            lost, why = lost + tally.unparsed, "; ".join(tally.notes) or "lines that could not be read"
+            tally.unparsed, tally.notes = 0, []
         omitted, self._follower.omitted = self._follower.omitted, 0
         if omitted:
             lost, why = lost + omitted, "events of a storm"
@@ -77,8 +93,8 @@ class File(Growing):
 
     live = False
 
-    def __init__(self, path: Path, resume: Resume | None, root: Path) -> None:
-        super().__init__(path, resume)
+    def __init__(self, path: Path, resume: Resume | None, root: Path, *, whole: bool) -> None:
+        super().__init__(path, resume, whole=whole)
         self._root = root
 
     def boot_ms(self, now_ms: int) -> float | None:

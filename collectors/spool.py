@@ -5,7 +5,6 @@ the log can tell a repeat (the same number) from a loss (a gap). Facts (layouts,
 every run; places (how far a log was read) move in the same transaction as the entries that came of it.
 """
 
-import fcntl
 import os
 import secrets
 import sqlite3
@@ -18,17 +17,9 @@ from enum import IntEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from sickbay.log.place import check_place
+from collectors.spool_file import SpoolError, claimed, made
 
-VERSION = 1
 OVERHEAD = 200  # bytes that an entry takes beside its payload: row, key, index
-SLACK = 1.25  # of the file over the payloads in it: half-filled and freed pages
-PAGE = 4096
-BUSY_S = 5.0
-
-
-class SpoolError(Exception):
-    """The spool cannot be used; the text says what to do."""
 
 
 class Rank(IntEnum):
@@ -75,18 +66,6 @@ class Dropped(NamedTuple):
     lost: int
 
 
-_SCHEMA = """
-CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE sequences (topic TEXT PRIMARY KEY, next INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE entries (id INTEGER PRIMARY KEY, rank INTEGER NOT NULL, topic TEXT NOT NULL, key BLOB NOT NULL,
-                      sequence INTEGER NOT NULL, at_ms INTEGER NOT NULL, payload BLOB NOT NULL);
-CREATE INDEX by_rank ON entries (rank, at_ms, id);
-CREATE TABLE facts (topic TEXT, key BLOB, payload BLOB NOT NULL, PRIMARY KEY (topic, key)) WITHOUT ROWID;
-CREATE TABLE places (source TEXT PRIMARY KEY, place BLOB NOT NULL) WITHOUT ROWID;
-CREATE TABLE dropped (topic TEXT PRIMARY KEY, first INTEGER, last INTEGER, lost INTEGER) WITHOUT ROWID;
-"""
-
-
 @dataclass(slots=True)
 class Held:
     """What lies in the spool."""
@@ -111,7 +90,7 @@ class Spool:
 
     def __init__(self, directory: Path | None, host: str, max_bytes: int) -> None:
         self._lock, self._max = threading.Lock(), max_bytes
-        self._claim = -1 if directory is None else _claimed(directory)
+        self._claim = -1 if directory is None else claimed(directory)
         self._done: list[tuple[Entry, bool]] = []  # have an outcome and still lie here; whether it is a drop
         self.damaged = ""  # what became of a file that could not be read
         try:
@@ -129,10 +108,10 @@ class Spool:
 
     def _opened(self, directory: Path | None, max_bytes: int) -> sqlite3.Connection:
         if directory is None:
-            return _made(":memory:", max_bytes)
+            return made(":memory:", max_bytes)
         path = directory / "spool.sqlite"
         try:
-            return _made(str(path), max_bytes)
+            return made(str(path), max_bytes)
         except sqlite3.DatabaseError as error:
             if isinstance(error, sqlite3.OperationalError):  # locked, full, not allowed: it is not the file's fault
                 raise SpoolError(f"{path}: {error}") from None
@@ -141,7 +120,7 @@ class Spool:
             damaged = path.with_name(path.name + suffix)
             if damaged.exists():
                 damaged.rename(path.with_name(f"damaged-{time.time_ns() // 1_000_000_000}{suffix}"))
-        return _made(str(path), max_bytes)
+        return made(str(path), max_bytes)
 
     def _incarnation(self, host: str) -> int:
         with self._write(full=True) as db:
@@ -285,40 +264,3 @@ class Spool:
         if self._claim >= 0:
             os.close(self._claim)
             self._claim = -1
-
-
-def _claimed(directory: Path) -> int:
-    """A lock that the kernel lets go with the process. Raises SpoolError, UnfitPlace."""
-    try:
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        check_place(directory)
-        handle = os.open(directory / "spool.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise SpoolError(f"{directory}: {error.strerror or error}: name a directory that can be written to") from None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        raise SpoolError(f"{directory} is in use by another agent: give each a directory of its own") from None
-    return handle
-
-
-def _made(path: str, max_bytes: int) -> sqlite3.Connection:
-    db = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
-    try:
-        db.execute(f"PRAGMA page_size = {PAGE}")
-        db.execute("PRAGMA journal_mode = WAL")
-        db.execute("PRAGMA wal_autocheckpoint = 256")  # pages: the side file stays near 1 MiB
-        db.execute(f"PRAGMA journal_size_limit = {2 << 20}")
-        db.execute(f"PRAGMA max_page_count = {int(max_bytes * SLACK) // PAGE + 64}")
-        version = db.execute("PRAGMA user_version").fetchone()[0]
-        if version == 0:
-            db.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
-        elif version != VERSION:
-            raise SpoolError(f"{path} is of another version: end that agent, or name another directory")
-        if db.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
-            raise sqlite3.DatabaseError("the file is damaged")
-    except BaseException:
-        db.close()
-        raise
-    return db

@@ -15,14 +15,14 @@ PIECE = 1 << 16  # bytes read at a time
 NOT_RUN = frozenset({126, 127})  # what shells and wrappers return for a command that is not there
 
 
-class Tested(NamedTuple):
+class Result(NamedTuple):
     """How it ended. `passed` None: inconclusive, it settles nothing."""
 
     passed: bool | None
     says: str
 
 
-class TestRun:
+class ReleaseTest:
     """One test under way. Ask `poll` until it has a result; nothing here waits."""
 
     def __init__(
@@ -38,23 +38,23 @@ class TestRun:
         except (OSError, ValueError) as error:
             self._failed = f"it could not be started: {getattr(error, 'strerror', None) or error}"
 
-    def poll(self) -> Tested | None:
+    def poll(self) -> Result | None:
         """The result, None while it runs. Past its time it is killed, with all that it started."""
         if self._process is None:
-            return Tested(None, f"inconclusive: {self._failed}")
+            return Result(None, f"inconclusive: {self._failed}")
         self._read()
         status = self._process.poll()
         if status is None:
             if self._monotonic() < self._deadline:
                 return None
             self.stop()
-            return Tested(None, f"inconclusive: not over within {self._timeout_s:g} s{self._said()}")
+            return Result(None, f"inconclusive: not over within {self._timeout_s:g} s{self._said()}")
         self._read()
         self.stop()  # whatever it left behind in its group
         if status < 0 or status in NOT_RUN:
             how = f"ended by signal {-status}" if status < 0 else f"exit status {status}: could not be run"
-            return Tested(None, f"inconclusive: {how}{self._said()}")
-        return Tested(status == 0, f"{'passed' if status == 0 else 'failed'}: exit status {status}{self._said()}")
+            return Result(None, f"inconclusive: {how}{self._said()}")
+        return Result(status == 0, f"{'passed' if status == 0 else 'failed'}: exit status {status}{self._said()}")
 
     def stop(self) -> None:
         """Kill it, with all that it started."""

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from remediation.bundle import Saving, bundle
 from remediation.decision import Context, Decision
 from remediation.ledger import COLLECT, TEST, Ledger
-from remediation.release_test import Tested, TestRun
+from remediation.release_test import ReleaseTest, Result
 from remediation.stages.order import SURE
 from sickbay.actions import Action, ActionState, Outcome
 from sickbay.components import Kind
@@ -30,7 +30,7 @@ class Errands:
     settings: Remediation
     folder: Path | None  # for evidence
     monotonic: Callable[[], float]
-    _tests: dict[str, TestRun] = field(default_factory=dict)
+    _tests: dict[str, ReleaseTest] = field(default_factory=dict)
     _savings: dict[str, tuple[Saving, float]] = field(default_factory=dict)
     _passes: dict[str, int] = field(default_factory=dict)  # in a row
     _again_s: dict[str, float] = field(default_factory=dict)  # no test before that
@@ -41,7 +41,9 @@ class Errands:
         key, now_s = decision.action.id, self.monotonic()
         if decision.do == TEST and key not in self._tests and now_s >= self._again_s.get(key, now_s):
             node = decision.host.removeprefix(f"{Kind.HOST}:")
-            self._tests[key] = TestRun(self.settings.test_command, node, self.settings.test_timeout_s, self.monotonic)
+            self._tests[key] = ReleaseTest(
+                self.settings.test_command, node, self.settings.test_timeout_s, self.monotonic
+            )
             self._begun_s[key] = now_s
         elif decision.do == COLLECT and key not in self._savings and self.folder is not None:
             self._savings[key] = Saving(self.folder, decision.action, bundle(decision, context)), now_s
@@ -70,7 +72,7 @@ class Errands:
         self._tests.clear()
         self._savings.clear()
 
-    def _tested(self, line: Action, result: Tested, now_ms: int) -> tuple[Action, Outcome | None]:
+    def _tested(self, line: Action, result: Result, now_ms: int) -> tuple[Action, Outcome | None]:
         passes = self._passes[line.id] = self._passes.get(line.id, 0) + 1 if result.passed else 0
         wanted = passes_wanted(self.settings.test_sensitivity, line.tries + 1)
         said = replace(line, read_back=result.says, at_ms=now_ms)
@@ -90,7 +92,7 @@ class Errands:
         gap_s = max(self.settings.test_again_s, now_s - self._begun_s.get(line.id, now_s))
         self._again_s[line.id] = now_s + min(gap_s * 2.0 ** max(0, line.tries - SOON), max(gap_s, SELDOM_S))
 
-    def _outcome(self, line: Action, result: Tested, now_ms: int) -> Outcome | None:
+    def _outcome(self, line: Action, result: Result, now_ms: int) -> Outcome | None:
         """What it proves: a failure confirms the fault, a first pass refutes it, a later one tells of a repair."""
         if line.tries and result.passed is not False:
             return None

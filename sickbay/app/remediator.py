@@ -34,6 +34,7 @@ from sickbay.settings import Config
 from streams.runner import FATAL
 
 LOOK_MS = 1_000  # between two looks
+LOOK_S = 90.0  # that one may take: it reads and writes a scheduler that may need seconds for each answer
 WAIT_MS = 1_000  # after a call in vain; doubles
 SLOW_MS = 15_000  # the longest such wait
 OUTCOMES = "sickbay.outcomes.v1"

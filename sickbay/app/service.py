@@ -8,7 +8,7 @@ stage that hangs: another process can take its work over only when this one is g
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -57,6 +57,7 @@ class Service:
     context: Context
     stages: dict[str, Make]
     step_s: float = STEP_S
+    longer: Mapping[str, float] = field(default_factory=dict)  # stage: seconds, where a step may take more than that
     failed: str = ""
     beats: dict[str, float] = field(default_factory=dict)  # stage: monotonic time of its newest step
     listening: str = ""  # host:port of the metrics, where they are served
@@ -101,9 +102,10 @@ class Service:
                 self.beats.update(dict.fromkeys(self.beats, now))
             looked = now
             for name, beat in list(self.beats.items()):
-                if now - beat > self.step_s:
+                most_s = max(self.step_s, self.longer.get(name, 0.0))
+                if now - beat > most_s:
                     self._hangs = True
-                    self.failed = f"{name}: one step takes over {self.step_s:.0f} s: this process ends"
+                    self.failed = f"{name}: one step takes over {most_s:.0f} s: this process ends"
                     self.context.say(self.failed)
                     self.stop()
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from sickbay.app.service import Context
     from sickbay.settings import Config
 
-STEP_S = 90.0  # one look reads and writes a scheduler that may take seconds for each answer
-
 
 def remediate(
     *,
@@ -29,6 +27,7 @@ def remediate(
     observe shows what would be done, advise waits for `sickbay incidents approve`, act does it. Ends on SIGTERM with
     exit status 0; 4 where it failed or another process took its place.
     """
+    from sickbay.app.remediator import LOOK_S
     from sickbay.app.service import Context, Service
     from sickbay.commands.output import complain
     from sickbay.config import ConfigError
@@ -43,7 +42,7 @@ def remediate(
         complain(f"sickbay remediate: {text}")
 
     log = open_log(settings.log)
-    service = Service(Context(settings, log, SelfMetrics(), say), {"remediation": _make}, step_s=STEP_S)
+    service = Service(Context(settings, log, SelfMetrics(), say), {"remediation": _make}, step_s=LOOK_S)
     acts = settings.remediation
     say(f"mode {acts.mode}, scheduler {acts.scheduler}, on {settings.log.brokers or settings.log.path}")
     status = service.run()

@@ -32,7 +32,8 @@ def up(
     import threading
 
     from sickbay.app.poller import step_s
-    from sickbay.app.service import STEP_S, Context, Service
+    from sickbay.app.remediator import LOOK_S
+    from sickbay.app.service import Context, Service
     from sickbay.app.up import stages
     from sickbay.commands.output import complain
     from sickbay.commands.process import end
@@ -49,7 +50,8 @@ def up(
 
     log = open_log(settings.log)
     made = stages(settings, agents, simulated)
-    service = Service(Context(settings, log, SelfMetrics(), say), made, step_s=max(STEP_S, step_s(settings)))
+    longer = {"poll": step_s(settings), "remediation": LOOK_S}
+    service = Service(Context(settings, log, SelfMetrics(), say), made, longer=longer)
     say(f"up: {', '.join(made)}; the log: {settings.log.brokers or settings.log.path}")
     if seconds is not None:
         threading.Timer(seconds, service.stop).start()

@@ -209,8 +209,10 @@ class KafkaTasks:
         if self._held.start_over:
             self._ready()  # what an unfinished commit did is known after this
         try:
-            found = self._consumer.committed([self._asker.place(task)], timeout=CALL_S)[0]
+            found = self._consumer.committed([self._asker.place(task)], timeout=CALL_S / 2)[0]
         except self._client.KafkaException as error:
+            if error.args[0].name() == "_TIMED_OUT":
+                return self._asker.committed(self.group, task)  # which says why, where the broker does
             raise explained(error.args[0].name(), error.args[0].str(), self._settings, self.group) from None
         if found.error is not None:
             raise explained(found.error.name(), found.error.str(), self._settings, self.group)

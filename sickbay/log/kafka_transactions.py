@@ -5,8 +5,9 @@ ends what an earlier one left open, and an earlier one that wakes up is fenced.
 """
 
 import contextlib
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sickbay.log import LogBusy, LogError, OutcomeUnknown, Output, Position, Receipt, Task, checks
@@ -18,6 +19,7 @@ from sickbay.topics import MIB, Topic
 
 OPEN_MS = 10_000  # an open transaction of a dead process hides what lies behind it until then
 ABORT_S = 3.0
+GRACE_S = 1.0
 WAITING_KBYTES = 64 * 1024
 
 
@@ -56,7 +58,7 @@ class Transactions:
         if self._producer is None:
             producer = self._client.Producer(self._properties)
             try:
-                producer.init_transactions(CALL_S)
+                self._bounded(producer.init_transactions, CALL_S)
             except self._client.KafkaException as error:
                 raise self._explained(error.args[0]) from None
             self._producer = producer
@@ -84,7 +86,7 @@ class Transactions:
                 self._produce(producer, output, told, place, deadline)
             offsets = [self._offset(task, position) for task, position in positions.items()]
             if offsets:
-                producer.send_offsets_to_transaction(offsets, group, _left(deadline))
+                self._bounded(producer.send_offsets_to_transaction, _left(deadline), offsets, group)
             if producer.flush(_left(deadline)):
                 raise LogBusy(f"{self._settings.brokers}: no answer within {CALL_S:.0f} s: nothing was committed")
         except self._client.KafkaException as error:
@@ -122,7 +124,12 @@ class Transactions:
         """The commit proper. What fails after it was asked for may have happened, unless the broker says otherwise."""
         while True:
             try:
-                return producer.commit_transaction(max(1.0, _left(deadline)))  # type: ignore[no-any-return]
+                return self._bounded(producer.commit_transaction, max(1.0, _left(deadline)))
+            except LogBusy:
+                self.drop(abort=False)
+                raise OutcomeUnknown(
+                    f"{self._settings.brokers}: no answer to a commit: read what is committed"
+                ) from None
             except self._client.KafkaException as caught:
                 error = caught.args[0]
                 if error.retriable() and time.monotonic() < deadline:
@@ -142,14 +149,35 @@ class Transactions:
             return Lost(error.name(), error.str())
         return explained(error.name(), error.str(), self._settings, what)
 
+    def _bounded(self, call: Callable[..., None], limit_s: float, *arguments: Any) -> None:
+        """The client's call with its own limit, and ours: when a broker restarts, librdkafka 2.16 may never return."""
+        ended: list[BaseException | None] = []
+
+        def run() -> None:
+            try:
+                call(*arguments, limit_s)
+                ended.append(None)
+            except BaseException as error:
+                ended.append(error)
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        thread.join(limit_s + GRACE_S)
+        if not ended:  # what it may still do is fenced by the next producer
+            raise LogBusy(
+                f"{self._settings.brokers}: no answer within {limit_s:.0f} s: nothing was committed; try again"
+            )
+        if ended[0] is not None:
+            raise ended[0]
+
     def drop(self, *, abort: bool) -> None:
         """Throw the producer away; the next one ends what it may have left open."""
         producer, self._producer = self._producer, None
         if producer is None:
             return
-        with contextlib.suppress(self._client.KafkaException):
+        with contextlib.suppress(self._client.KafkaException, LogBusy):
             if abort:  # where it fails, the next producer's init_transactions aborts it, or the broker after OPEN_MS
-                producer.abort_transaction(ABORT_S)
+                self._bounded(producer.abort_transaction, ABORT_S)
         with contextlib.suppress(self._client.KafkaException):
             producer.purge()
             producer.poll(0)

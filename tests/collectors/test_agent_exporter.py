@@ -144,7 +144,7 @@ def test_a_value_dated_long_ago_or_ahead_is_dated_now(tmp_path: Path, monkeypatc
     assert set(times.tolist()) == {NOW, NOW - 1000}
 
 
-@settings_of_tests(max_examples=25)
+@settings_of_tests(max_examples=15)
 @given(st.binary(max_size=400))
 def test_any_answer_is_read_or_refused(raw: bytes) -> None:
     with serving(lambda connection: connection.sendall(raw)) as url:

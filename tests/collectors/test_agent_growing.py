@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collectors.formats.text import MAX_LINE
@@ -19,6 +19,7 @@ def text_of(growing: Growing) -> bytes:
             return found
 
 
+@settings(max_examples=40)
 @given(st.lists(st.binary(max_size=40).map(lambda raw: raw.replace(b"\r", b"\n")), max_size=12))
 def test_written_in_any_pieces_it_gives_the_same_whole_lines(pieces: list[bytes]) -> None:
     path = Path(os.environ.get("TMPDIR", "/tmp")) / f"growing-{os.getpid()}.log"

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from collectors.agent import host_of
+from collectors.formats import log
+from collectors.formats.reading import Reading, Tally
 from collectors.growing import Resume
 from collectors.job_log import JobLog, job_of
 from collectors.kernel_log import Device, KernelLog
@@ -97,6 +99,45 @@ def test_a_log_that_is_not_there_or_is_none_is_blindness(tmp_path: Path) -> None
     (tmp_path / "n1/dev/kmsg").rmdir()
     (tmp_path / "n1/dev/kmsg").touch()
     assert source.collect(NOW).problem == ""
+
+
+def test_a_log_that_appears_later_is_all_news(tmp_path: Path) -> None:
+    config = settings(tmp_path)
+    source = watching(config)
+    assert source.collect(NOW).problem
+    write(kernel_log(config), f"[1.0] {XID}\n")
+    assert [event.code for event in events(source.collect(NOW + 200))] == ["Xid 79"]
+
+
+def test_a_log_that_cannot_be_read_for_a_while_is_read_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = settings(tmp_path)
+    path = kernel_log(config)
+    source = watching(config)
+    source.collect(NOW)
+    write(path, f"[1.0] {XID.replace('79', '31')}\n")
+    assert len(events(source.collect(NOW + 200))) == 1
+    with monkeypatch.context() as broken:
+        broken.setattr("collectors.growing.os.pread", _input_output_error)
+        assert "Input/output error" in source.collect(NOW + 400).problem
+    write(path, f"[1.0] {XID}\n")
+    assert [event.code for event in events(source.collect(NOW + 600))] == ["Xid 79"]
+
+
+def _input_output_error(*_: object) -> bytes:
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def test_a_device_code_that_cannot_be_read_is_not_passed_over_in_silence(tmp_path: Path) -> None:
+    config = settings(tmp_path)
+    path = kernel_log(config)
+    source = watching(config)
+    source.collect(NOW)
+    write(path, f"<<strange 7 envelope>> {XID}\n")
+    found = source.collect(NOW + 200)
+    assert found.seen == []
+    assert found.lost == 1
+    assert "device codes in an envelope that is not known" in found.lost_why
+    assert source.collect(NOW + 400).lost == 0
 
 
 class Ring:
@@ -239,3 +280,22 @@ def test_at_most_some_files_are_followed_the_newest(tmp_path: Path) -> None:
     assert len(source._logs) == 64
     assert "slurm-0.out" in source._logs
     source.close()
+
+
+@pytest.mark.parametrize("name", log.modules())
+def test_read_as_it_grows_a_log_tells_what_it_tells_read_whole(name: str) -> None:
+    text = "".join(f"{sample.text}\n" for sample in log.modules()[name].SAMPLES).encode()
+    following = log.Following(Tally())
+    found = [
+        reading
+        for number, line in enumerate(text.split(b"\n")[:-1], 1)
+        for reading in following.take(line + b"\n", number)
+    ]
+    found += following.end()
+    whole = list(log.read([text], Tally()))
+    assert sorted(map(_key, found)) == sorted(map(_key, whole))
+    assert list(following.end()) == []
+
+
+def _key(reading: Reading) -> tuple[int, str]:
+    return reading.line, repr(reading.record)

@@ -306,6 +306,16 @@ def test_several_hosts_on_one_machine_in_one_log(tmp_path: Path) -> None:
     log.close()
 
 
+def test_a_damaged_spool_is_told(tmp_path: Path) -> None:
+    config, gate = settings(tmp_path, kernel_log=""), Gate()
+    Path(config.agent.spool).mkdir()
+    (Path(config.agent.spool) / "spool.sqlite").write_bytes(b"not a database, whatever it is" * 100)
+    with running(config, gate) as one:
+        one.until(lambda: events(gate.log, "monitor.lines_lost"))
+    (event,) = events(gate.log)
+    assert (event.component, event.message[:15]) == ("monitor:n1/spool", "1 spool was dam")
+
+
 def test_what_cannot_be_used_is_told_at_the_start(tmp_path: Path) -> None:
     gate = Gate()
     for config, why in (

@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collectors.spool import OVERHEAD, Draft, Entry, Fact, Rank, Spool, SpoolError
+from collectors.spool import OVERHEAD, Draft, Entry, Fact, Rank, Spool
+from collectors.spool_file import SpoolError
 from collectors.spools import Spools
 
 BIG = 64 << 20
@@ -103,6 +104,7 @@ def test_events_are_given_up_when_there_is_nothing_else(tmp_path: Path) -> None:
     spool.close()
 
 
+@settings(max_examples=25)
 @given(st.lists(st.sampled_from(["add", "take", "deliver", "fail", "reopen"]), max_size=30), st.randoms())
 def test_nothing_is_lost_or_renumbered_whatever_happens(steps: list[str], rng: random.Random) -> None:
     folder = Path(os.environ.get("TMPDIR", "/tmp")) / f"spool-{os.getpid()}-{rng.random()}"

@@ -303,13 +303,13 @@ def test_blocks_do_not_matter(size: int, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_polars_and_the_search_without_it_find_the_same_lines() -> None:
-    from collectors.formats.prefilter import _finder_without_polars
+    from collectors.formats.prefilter import plain_finder
 
     literals = [literal for module in log.modules().values() for literal in module.LITERALS] + list(ENCODED)
     raw = mixture(random.Random(1), 200).decode("utf-8", "replace").encode()
     fast, plain = (
         [number for number, _, hit in Wanted(find).lines(Block(raw, 1)) if hit]
-        for find in (finder(literals), _finder_without_polars(literals))
+        for find in (finder(literals), plain_finder(literals))
     )
     assert fast == plain
     assert len(fast) > 100

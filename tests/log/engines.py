@@ -170,6 +170,7 @@ class KafkaEngine(Engine):
         """The end of a partition with what is not committed."""
         log = cast(PatientLog, self.log)
         client = confluent()
+        log.declared.admin.list_topics(timeout=10)  # or it asks a restarted broker with an epoch that is over
         place = client.TopicPartition(log.settings.prefix + task.topic, task.partition)
         future = log.declared.admin.list_offsets({place: client.admin.OffsetSpec.latest()})[place]
         return int(future.result(timeout=10).offset)

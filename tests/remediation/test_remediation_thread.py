@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from remediation.schedulers import Refused, Unreachable
+from sickbay.app.remediator import Remediator
 from sickbay.log import Bounds, LogBusy, OutcomeUnknown, Replaced, Task
 from sickbay.log.memory import MemoryReader
 from sickbay.messages import Action, Affected, Verdict
@@ -662,3 +663,70 @@ def test_a_commit_of_unknown_outcome_is_read_back_before_anything_is_done() -> N
         one.run(5)
         assert raised
         assert one.scheduler.writes == [("drain", "n1"), ("requeue", JOB)]
+
+
+@pytest.mark.parametrize("clock", ["now_ms", "mono_ms"])
+def test_either_clock_tells_of_a_sleep(clock: str) -> None:
+    one = Cluster()
+    slept: list[str] = []
+
+    def trouble(moment: str) -> None:
+        if moment == "nodes:after" and not slept and one.line_state("drain_host") == "intended":
+            slept.append(moment)
+            setattr(one.clock, clock, getattr(one.clock, clock) + 6_000)
+            one.scheduler.hold("n1", "fan", "alice")  # while we slept
+
+    one.scheduler.trouble = trouble
+    one.incident()
+    one.run(5)
+    assert slept
+    assert writes(one, "drain") == []
+    assert one.scheduler.nodes(["n1"])["n1"].reason == "fan"
+
+
+def test_a_standby_that_took_over_a_sleeper_is_the_only_one_to_act() -> None:
+    one = Cluster()
+    sleeper = one.remediator
+    others: list[Remediator] = []
+
+    def trouble(moment: str) -> None:  # stopped in the middle of the drain; the standby does all of it
+        if moment == "nodes:after" and not others and one.line_state("drain_host") == "intended":
+            one.remediator = one.started(member="remediation-2")
+            others.append(one.remediator)
+            one.clock.sleep(40_000)
+            one.run(10)
+
+    one.scheduler.trouble = trouble
+    one.incident()
+    one.run(1)
+    assert others == [one.remediator]
+    for _ in range(5):
+        sleeper.step(one.clock.now_ms)
+    one.run(10)
+    assert one.scheduler.writes == [("drain", "n1"), ("requeue", JOB)]
+    assert one.history("drain_host") == ["intended", "verified"]
+
+
+def test_a_hold_that_lands_after_it_was_given_up_is_found_and_is_ours(tmp_path: Path) -> None:
+    one = Cluster(acting(tmp_path))
+
+    def away(moment: str) -> None:
+        if moment == "drain:before":
+            raise Unreachable("no answer")
+
+    one.scheduler.trouble = away
+    one.incident()
+    one.run(60)
+    line = one.line("drain_host")
+    assert line.state == "failed"
+    one.scheduler.hold("n1", line.reason, "sickbay")  # the question was on its way all the time
+    one.run(10)
+    assert one.history("drain_host")[:3] == ["intended", "failed", "verified"]
+
+
+def test_observe_tells_of_a_node_that_somebody_else_holds() -> None:
+    one = Cluster(Remediation(scheduler="simulated"))
+    one.scheduler.hold("n1", "PSU swap", "alice")
+    one.incident()
+    one.run(5)
+    assert (one.line("drain_host").state, one.line("drain_host").co_hold) == ("refused", True)

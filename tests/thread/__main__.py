@@ -12,7 +12,7 @@ from tests.thread import aftermath
 from tests.thread.place import Way, placed
 from tests.thread.story import Story, whole
 
-OUT = Path("out/thread")
+OUT = Path("out/thread").absolute()
 
 
 def main() -> int:

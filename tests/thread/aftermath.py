@@ -11,6 +11,7 @@ from typing import Any
 
 import nbformat
 from nbclient import NotebookClient
+from traitlets.config import Config
 
 from sickbay.history import History
 from tests.services import prometheus
@@ -63,7 +64,10 @@ def anatomy(story: Story, out: Path) -> None:
     """The notebook, executed on the archive; its pictures as files."""
     notebook = FORMAT.read(ROOT / "notebooks" / "anatomy_of_an_incident.ipynb", as_version=4)
     told = {"SICKBAY_ARCHIVE": str((out / "archive").resolve()), "SICKBAY_INCIDENT": story.incident}
-    client = NotebookClient(notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(ROOT)}})
+    client = NotebookClient(
+        notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(ROOT)}},
+        config=Config({"KernelManager": {"transport": "ipc"}}),
+    )  # fmt: skip
     client.execute(env={**os.environ, **told})
     FORMAT.write(notebook, out / "anatomy_of_an_incident.ipynb")
     drawn = [output["data"]["text/html"] for cell in notebook.cells for output in cell.get("outputs", ())
