@@ -15,7 +15,7 @@ from sickbay.config import ConfigError
 from sickbay.frames import Frame
 from sickbay.layouts import Schemas
 from sickbay.log import Record
-from sickbay.messages import AnyMessage, Event, Identity
+from sickbay.messages import AnyMessage, Event, Identity, Message
 from sickbay.seal import Seal, host_key, opened
 from sickbay.settings import Security
 
@@ -86,7 +86,7 @@ class Admission:
         self._checked.add((host, names))
 
 
-def hosts_of(message: AnyMessage) -> tuple[str, ...]:
+def hosts_of(message: Message) -> tuple[str, ...]:
     """The hosts that an event or an identity is about or says it is from; empty where it tells none."""
     match message:
         case Event():
@@ -98,7 +98,7 @@ def hosts_of(message: AnyMessage) -> tuple[str, ...]:
     return tuple(host for host in told if host not in (None, "", UNKNOWN))
 
 
-def own_word(message: AnyMessage, sender: str, proved: bool) -> None:
+def own_word(message: Message, sender: str, proved: bool) -> None:
     """Whoever signs speaks of its own devices only: else Refused.
 
     What a job's log says of its other ranks is hearsay, and useful: such logs lie on storage that all hosts share, and

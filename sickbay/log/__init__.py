@@ -171,8 +171,11 @@ class Appender(Protocol):
         """Hand over one record. Raises UnknownTopic or TooLarge at once; it may be held back until `flush`."""
         ...
 
-    def flush(self) -> None:
-        """Wait until every append so far has an outcome. Raises the first error since the last flush."""
+    def flush(self, limit_s: float | None = None) -> None:
+        """Wait until every append so far has an outcome. Raises the first error since the last flush.
+
+        After `limit_s`, or the engine's own limit, it raises LogBusy; what was appended is still on its way then.
+        """
         ...
 
     def close(self) -> None:
@@ -226,6 +229,10 @@ class Reader(Protocol):
 
     def committed(self, group: str, task: Task) -> Position | None:
         """What a group committed."""
+        ...
+
+    def positions(self, group: str, tasks: Sequence[Task]) -> dict[Task, Position]:
+        """What a group committed, of those where it did, asked at once; a commit under way is not waited for."""
         ...
 
 

@@ -73,8 +73,8 @@ class SqliteAppender:
         with self._store.write(self._store.sync_of({output.topic for output in outputs})) as cursor:
             return self._store.put(cursor, outputs, self._clock())
 
-    def flush(self) -> None:
-        """Write what is held back. Raises the first error since the last flush."""
+    def flush(self, limit_s: float | None = None) -> None:
+        """Write what is held back. Raises the first error since the last flush. A file needs no limit."""
         with self._lock:
             self.write()
             failed, self._failed = self._failed, None

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sickbay.log import Bounds, Closed, LogBusy, LogError, Position, Task, checks
@@ -54,14 +54,24 @@ class Asker:
 
     def committed(self, group: str, task: Task) -> Position | None:
         """What a group committed, once no transaction of it is open."""
-        checks.known(self._topics, task)
+        return self.positions(group, [task], stable=True).get(task)
+
+    def positions(self, group: str, tasks: Sequence[Task], *, stable: bool) -> dict[Task, Position]:
+        """What a group committed, of those tasks where it did. `stable`: once no transaction of them is open."""
+        for task in tasks:
+            checks.known(self._topics, task)
         self._allow()
-        asked = self._client.ConsumerGroupTopicPartitions(self._settings.prefix + group, [self.place(task)])
-        futures = self._admin.list_consumer_group_offsets([asked], require_stable=True, request_timeout=CALL_S)
-        found = self._answer(next(iter(futures.values())), group).topic_partitions[0]
-        if found.error is not None:
-            raise self._explained(found.error, group)
-        return None if found.offset < 0 else Position(found.offset, found.metadata or "")
+        places = [self.place(task) for task in tasks]
+        asked = self._client.ConsumerGroupTopicPartitions(self._settings.prefix + group, places)
+        futures = self._admin.list_consumer_group_offsets([asked], require_stable=stable, request_timeout=CALL_S)
+        answer = self._answer(next(iter(futures.values())), group).topic_partitions
+        return dict(found for one in answer if (found := self._position(one, group)) is not None)
+
+    def _position(self, one: Any, group: str) -> tuple[Task, Position] | None:
+        if one.error is not None:
+            raise self._explained(one.error, group)
+        task = Task(one.topic.removeprefix(self._settings.prefix), one.partition)
+        return None if one.offset < 0 else (task, Position(one.offset, one.metadata or ""))
 
     def holder(self, group: str, member: str) -> str | None:
         """The broker's name for the life that now is `member` of `group`, None where there is none."""

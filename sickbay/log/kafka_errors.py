@@ -60,8 +60,8 @@ def explained(name: str, text: str, settings: LogSettings, what: str = "") -> Lo
         return LogFull(f"{about}a broker at {where} cannot write its disk ({text}): free space or replace the disk")
     if name == "UNSTABLE_OFFSET_COMMIT":
         return LogBusy(
-            f"{about}a transaction at {where} is not ended yet: try again; where that lasts over a minute, the brokers lost "
-            "its end when all of them died at once: kafka-transactions find-hanging, then abort"
+            f"{about}a transaction at {where} is not ended yet: try again; where that lasts over a minute, the brokers "
+            "lost its end when all of them died at once: kafka-transactions find-hanging, then abort"
         )
     if name in UNREACHABLE or name in SLOW:
         return LogBusy(f"{about}no answer from {where} ({text}): check that the brokers run and are reached from here")

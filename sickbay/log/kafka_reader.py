@@ -1,7 +1,7 @@
 """Reading a Kafka log without a group: bounds, records, and what groups committed."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sickbay.log import Bounds, LogBusy, OffsetOutOfRange, Position, Record, Task, checks
@@ -29,6 +29,10 @@ class KafkaReader:
     def committed(self, group: str, task: Task) -> Position | None:
         """What a group committed."""
         return self._asker.committed(group, task)
+
+    def positions(self, group: str, tasks: Sequence[Task]) -> dict[Task, Position]:
+        """What a group committed, of those where it did, asked at once; a commit under way is not waited for."""
+        return self._asker.positions(group, tasks, stable=False)
 
     def read(self, task: Task, offset: int, limit: int = 500) -> list[Record]:
         """Up to `limit` records from `offset` on, empty at the end. Raises OffsetOutOfRange."""

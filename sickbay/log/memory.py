@@ -187,7 +187,7 @@ class MemoryAppender:
             raise Closed("the appender was closed")
         return MemoryOutcome(self._log.put([Output(topic, key, value, partition)])[0])
 
-    def flush(self) -> None:
+    def flush(self, limit_s: float | None = None) -> None:
         """Nothing is held back."""
 
     def close(self) -> None:
@@ -212,6 +212,10 @@ class MemoryReader:
     def committed(self, group: str, task: Task) -> Position | None:
         """What a group committed."""
         return self._log.position(group, task)
+
+    def positions(self, group: str, tasks: Sequence[Task]) -> dict[Task, Position]:
+        """What a group committed, of those where it did."""
+        return {task: position for task in tasks if (position := self._log.position(group, task)) is not None}
 
 
 class MemoryTasks:

@@ -41,8 +41,8 @@ class _OwnLog:
     def append(self, topic: str, key: bytes, value: bytes | None, *, partition: int | None = None) -> Outcome:
         return self._appender.append(topic, key, value, partition=partition)
 
-    def flush(self) -> None:
-        self._appender.flush()
+    def flush(self, limit_s: float | None = None) -> None:
+        self._appender.flush(limit_s)
 
     def close(self) -> None:
         try:

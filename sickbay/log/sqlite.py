@@ -139,6 +139,10 @@ class SqliteReader:
             raise self._store.damaged(f"the position of group {group!r}")
         return None if row is None else Position(*row[:2])
 
+    def positions(self, group: str, tasks: Sequence[Task]) -> dict[Task, Position]:
+        """What a group committed, of those where it did."""
+        return {task: position for task in tasks if (position := self.committed(group, task)) is not None}
+
 
 class SqliteTasks:
     """A `TaskLog` of a SqliteLog: the only member, so it holds all tasks from its first poll on."""

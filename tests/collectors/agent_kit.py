@@ -90,7 +90,7 @@ class Gate:
             raise LogBusy("no broker was reached")
         return self._appender.append(topic, key, value, partition=partition)
 
-    def flush(self) -> None:
+    def flush(self, limit_s: float | None = None) -> None:
         self._appender.flush()
 
     def close(self) -> None:

@@ -6,15 +6,17 @@ append time. Rule 6: the commit carries {frontier, low}; on assignment it seeks 
 
 import json
 import random
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from sickbay.log import Appender, Fenced, Output, Position, Record, Task, TaskLog, tick
+from sickbay.log import Appender, Fenced, Output, Position, Record, Task, TaskLog, tick, wall_ms
 from sickbay.log.memory import MemoryLog
-from tests.log.engines import ENGINES, START_MS, TOPICS, Engine
+from tests.log.engines import ENGINES, START_MS, TOPICS, Engine, kafka
+from tests.services.kafka import Addresses
 
 WIDTH_MS, LATENESS_MS = 100, 50
 PARTITIONS = range(TOPICS["in"].partitions)
@@ -128,6 +130,22 @@ def test_a_processor_that_dies_writes_what_one_that_lives_writes(name: str, seed
     assert outputs_of(engine) == expected(engine)
     assert len(expected(engine)) > 20
     next(engines, None)
+
+
+@pytest.mark.service
+def test_a_processor_that_dies_writes_what_one_that_lives_writes_on_kafka(kafka_broker: Addresses) -> None:
+    """The same in real time: the broker dates the records."""
+    for engine in kafka(kafka_broker.brokers):
+        feed(engine.appender, lambda ms: time.sleep(ms / 1000), wall_ms, seed=1)
+        chance = random.Random(1)
+        for _ in range(6):
+            processor = Processor(engine.log.join("group", ["in"], "m"), chance)
+            for _ in range(1 + chance.randrange(12)):
+                processor.step()
+        while processor.step() or processor.step():
+            pass
+        assert outputs_of(engine) == expected(engine)
+        assert len(expected(engine)) > 20
 
 
 @pytest.mark.parametrize("seed", range(25))
