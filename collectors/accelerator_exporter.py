@@ -1,6 +1,7 @@
 """What exporters on this host say of its accelerators (and of ports and the host itself), scraped like Prometheus does.
 
-That it answers is a measurement too: a device that hangs often takes its exporter with it.
+That it answers is a measurement too: a device that hangs often takes its exporter with it. One that dates its values
+and goes on answering with old ones no longer asks the device: it is as good as silent.
 """
 
 import re
@@ -19,7 +20,7 @@ from sickbay.components import HOST_SCOPED, UNKNOWN, Kind, Name, name
 from sickbay.messages import Event, Identity
 from sickbay.schema import Samples
 
-LATE_MS = 300_000  # a value that its exporter dates older is none of now
+LATE_MS = 60_000  # a value that its exporter dates older is none of now: caches are of seconds
 MAX_NAMES = 20_000  # remembered
 _LOOPBACK = re.compile(r"localhost$|127\.|::1$")
 
@@ -35,6 +36,7 @@ class AcceleratorExporter:
         self._exporter = prometheus_text.Exporter(Tally())  # what it teaches stays known
         self._names: dict[Name, tuple[Name, str]] = {}  # as told -> our name, and the other host it speaks of
         self._stranger = ""
+        self._oldest_ms = 0  # of the values of one answer that are too old
         self._of_accelerators = False  # known once it has told of one
 
     def collect(self, now_ms: int) -> Collected:
@@ -43,11 +45,15 @@ class AcceleratorExporter:
             body = get(self._address, self._host.settings.timeout_s)
         except HttpError as error:
             return Collected(self._silent(now_ms), problem=f"{self._url}: {error}")
-        self._stranger = ""
+        self._stranger, self._oldest_ms = "", 0
         seen = [one for reading in self._exporter.scrape(body, now_ms) for one in self._seen(reading, now_ms)]
         if self._stranger:
             return Collected(problem=f"{self._url} speaks of host {self._stranger}, not of {self._host.name}")
         tables = {one.record.table for one in seen if isinstance(one.record, Samples)}
+        if self._oldest_ms and "accelerator" not in tables:
+            age_s = (now_ms - self._oldest_ms) // 1000
+            problem = f"{self._url}: answers with values of {age_s} s ago, so it no longer asks its devices"
+            return Collected([*seen, *self._silent(now_ms)], problem=problem)
         if not tables:
             return Collected(self._silent(now_ms), problem=f"{self._url}: answers without any series that is known")
         self._of_accelerators = self._of_accelerators or "accelerator" in tables
@@ -74,7 +80,10 @@ class AcceleratorExporter:
     def _seen(self, reading: Reading, now_ms: int) -> Iterator[Seen]:
         record = reading.record
         if isinstance(record, Samples):
-            record = self._samples(record, now_ms)
+            fresh = self._samples(record, now_ms)
+            if fresh is None:
+                return
+            record = fresh
         elif isinstance(record, Event):
             record = msgspec.structs.replace(record, component=self._named(record.component))
         elif isinstance(record, Identity) and record.kind != Kind.HOST:
@@ -84,12 +93,20 @@ class AcceleratorExporter:
             return
         yield Seen(record, now_ms, self._url, host=self._host.name)
 
-    def _samples(self, samples: Samples, now_ms: int) -> Samples:
+    def _samples(self, samples: Samples, now_ms: int) -> Samples | None:
+        """The rows that are of now; None where none is. A clock that runs ahead is not the exporter's word of age."""
         times = np.asarray(samples.at_ms, np.int64)
-        sane = (times > now_ms - LATE_MS) & (times <= now_ms + AHEAD_MS)
-        component = [self._named(one) for one in samples.component]
-        values = samples.values | (self._ups(len(component), 1.0) if samples.table == "host" else {})
-        return Samples(samples.table, component, np.where(sane, times, now_ms), values)
+        kept = times > now_ms - LATE_MS
+        if not kept.all():
+            self._of_accelerators = self._of_accelerators or samples.table == "accelerator"
+            self._oldest_ms = self._oldest_ms or int(times[~kept].max())
+        if not kept.any():
+            return None
+        component = [self._named(one) for one, stays in zip(samples.component, kept, strict=True) if stays]
+        values = {name: column[kept] for name, column in samples.values.items()}
+        values |= self._ups(len(component), 1.0) if samples.table == "host" else {}
+        times = times[kept]
+        return Samples(samples.table, component, np.where(times <= now_ms + AHEAD_MS, times, now_ms), values)
 
     def _named(self, component: Name) -> Name:
         """The component under this host's own name, whatever the exporter takes for it (a pod, an alias)."""

@@ -8,10 +8,12 @@ Each collector has a thread of its own, and so has what sends. `step` never wait
 """
 
 import importlib
+import os
 import queue
 import socket
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import cast
 from zoneinfo import ZoneInfo
@@ -34,6 +36,7 @@ from sickbay.settings import Config
 CATALOGUE = {
     "accelerator_exporter": "collectors.accelerator_exporter:collectors",
     "job_log": "collectors.job_log:collectors",
+    "job_steps": "collectors.job_steps:collectors",
     "kernel_log": "collectors.kernel_log:collectors",
 }
 
@@ -78,8 +81,24 @@ def host_of_settings(config: Config) -> str:
 def host_of(config: Config, places: Callable[[str], bytes | None]) -> Host:
     """What collectors need to know of the host."""
     aliases = frozenset({_calls_itself(Path(config.agent.root))} - {"", "localhost"})
-    zone = ZoneInfo(config.cluster.timezone)
-    return Host(host_of_settings(config), config.agent, zone, aliases, places)
+    return Host(host_of_settings(config), config.agent, zone_of(config), aliases, places)
+
+
+def zone_of(config: Config) -> tzinfo:
+    """The zone of stamps that tell none: what the settings say, else the host's own, as its logger writes them."""
+    own = Path(config.agent.root, "etc/localtime")
+    try:
+        if config.cluster.timezone:
+            return ZoneInfo(config.cluster.timezone)
+        if key := os.readlink(own).partition("zoneinfo/")[2]:  # below another root it points beside it
+            return ZoneInfo(key)
+    except (OSError, ValueError):
+        pass
+    try:
+        with own.open("rb") as file:
+            return ZoneInfo.from_file(file, key=str(own))
+    except (OSError, ValueError):
+        return UTC
 
 
 def _calls_itself(root: Path) -> str:

@@ -75,15 +75,13 @@ class Composer:
 
     def _seen(self, seen: Seen, now_ms: int, work: Work) -> None:
         record, names = seen.record, self.cards.names
-        where = {"job": seen.job, "at_ms": seen.at_ms, "path": seen.path, "line": seen.line}
         if isinstance(record, Samples):
             component = [names.canonical(one, self._host) for one in record.component]
             self._sender.hold([Samples(record.table, component, record.at_ms, record.values)])
         elif isinstance(record, Event):
-            event = event_of(record, names, host=seen.host, seen_ms=now_ms, **where)  # type: ignore[arg-type]
-            self.tell([event], now_ms, work)
+            self.tell([event_of(record, seen, names, now_ms)], now_ms, work)
         elif isinstance(record, Progress | Step):
-            work.drafts.append(self._sealed(STEPS, Rank.STEPS, progress_of(record, **where)))  # type: ignore[arg-type]
+            work.drafts.append(self._sealed(STEPS, Rank.STEPS, progress_of(record, seen)))
 
     def tell(self, events: Iterable[Event], now_ms: int, work: Work) -> None:
         """Events that are named and dated."""

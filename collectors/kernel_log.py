@@ -85,6 +85,12 @@ class KernelLog:
         omitted, self._follower.omitted = self._follower.omitted, 0
         if omitted:
             lost, why = lost + omitted, "events of a storm"
+        old, self._follower.old = self._follower.old, 0
+        if old:  # nobody acts on them, and a live fault among them would be missed
+            lost, why = (
+                lost + old,
+                "lines dated long before they were written: a replay, or [cluster] timezone is wrong",
+            )
         return Collected(seen, place, lost=lost, lost_why=why if lost else "", more=not source.at_end)
 
 

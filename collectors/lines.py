@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, tzinfo
 from typing import NamedTuple
 
-from collectors.dating import HALF_YEAR_MS
 from collectors.formats.log import Following
 from collectors.formats.reading import Reading, Tally
 from collectors.gather import Folder
@@ -18,6 +17,9 @@ from sickbay.clock import Clock, Stamp, resolve
 
 FIRST_LOOK_MS = 600_000  # what is older when an agent first looks is not news
 AHEAD_MS = 2_000  # a stamp further in the future is no time (design, section 2)
+DAY_MS = 86_400_000  # what no wrong zone explains
+BOOT_MS = 3_600_000  # seconds since the boot that are further ahead are another boot's: the kernel's clock drifts less
+FOLLOWS_MS = 60_000  # the end was seen so recently: what comes now was written since
 QUIET_MS = 1_000  # after it, an event waits no longer for its details
 HELD_MS = 3_000  # nor after this, if other events come all the time
 MAX_EVENTS = 500  # of one pass; a storm tells no more in more
@@ -35,12 +37,18 @@ def at_of(stamp: Stamp, seen_ms: int, zone: tzinfo, boot_ms: float | None = None
     """UTC milliseconds of a stamp that was seen then; None where it tells none."""
     if stamp.clock is Clock.SINCE_BOOT:
         at = None if boot_ms is None else round(boot_ms + stamp.ms)
+    elif stamp.clock is Clock.NO_YEAR:
+        at = _of_a_year(stamp, seen_ms, zone)
     else:
-        year = datetime.fromtimestamp(seen_ms / 1000, zone).year
-        at = resolve(stamp, zone, year)
-        if stamp.clock is Clock.NO_YEAR and at is not None and at > seen_ms + HALF_YEAR_MS:
-            at = resolve(stamp, zone, year - 1)  # a line of December, read in January
+        at = resolve(stamp, zone)
     return at if at is None or at <= seen_ms + AHEAD_MS else seen_ms
+
+
+def _of_a_year(stamp: Stamp, seen_ms: int, zone: tzinfo) -> int | None:
+    """In the newest year in which it is not ahead: a log of last December that is read in November is a year old."""
+    year = datetime.fromtimestamp(seen_ms / 1000, zone).year
+    found = (resolve(stamp, zone, one) for one in (year + 1, year, year - 1))
+    return next((at for at in found if at is not None and at <= seen_ms + DAY_MS), None)
 
 
 class Follower:
@@ -49,6 +57,7 @@ class Follower:
     def __init__(self, zone: tzinfo, *, history: bool) -> None:
         self.tally = Tally()
         self.omitted = 0  # events of storms that were left out
+        self.old = 0  # records told as they were written, though their own stamps are of long before
         self._following, self._zone = Following(self.tally), zone
         self._history = history  # nothing was read yet, and what there is may be old
         self._last_ms = 0  # the last look that saw the end
@@ -97,10 +106,22 @@ class Follower:
     def _dated(
         self, readings: Iterable[Reading], now_ms: int, boot_ms: float | None, numbered: bool, live: bool
     ) -> Iterator[Dated]:
+        follows = not self._history and self._last_ms > 0 and now_ms - self._last_ms < FOLLOWS_MS
         for reading in readings:
             at = at_of(reading.stamp, now_ms, self._zone, boot_ms)
-            if self._history and (at is None or at < now_ms - FIRST_LOOK_MS):
+            if self._history and (at is None or at < self._news_ms(now_ms, boot_ms)):
+                continue
+            if not live and _of_another_boot(reading.stamp, now_ms, boot_ms):
                 continue
             if live and self._last_ms:  # the kernel's own clock drifts from the host's
                 at = max(self._last_ms - QUIET_MS, now_ms if at is None else at)
+            self.old += follows and at is not None and at < now_ms - FIRST_LOOK_MS
             yield Dated(reading, now_ms if at is None else min(at, now_ms), reading.line if numbered else 0)
+
+    def _news_ms(self, now_ms: int, boot_ms: float | None) -> int:
+        """What is older than that is none at the first look: a boot has passed since, or much time."""
+        return max(now_ms - FIRST_LOOK_MS, 0 if boot_ms is None else round(boot_ms) - AHEAD_MS)
+
+
+def _of_another_boot(stamp: Stamp, now_ms: int, boot_ms: float | None) -> bool:
+    return stamp.clock is Clock.SINCE_BOOT and boot_ms is not None and boot_ms + stamp.ms > now_ms + BOOT_MS

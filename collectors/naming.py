@@ -3,33 +3,33 @@
 from collections.abc import Iterable
 
 from collectors.identity import Names
+from collectors.source import Seen
 from sickbay.components import UNKNOWN
 from sickbay.messages import Event, Identity, Progress, Step, replace
 
 MAX_IDENTITIES = 4096  # of one host
 
 
-def event_of(
-    event: Event, names: Names, *, host: str, job: str, at_ms: int, seen_ms: int, path: str, line: int
-) -> Event:
-    """The event as it is sent. `host` and `job` stand in where it does not tell its own; "" or `?` where unknown."""
+def event_of(event: Event, seen: Seen, names: Names, seen_ms: int) -> Event:
+    """The event as it is sent, with the time and place at which it was `seen`, by a look at `seen_ms`."""
+    host, job = seen.host, seen.job
     return replace(  # type: ignore[no-any-return]
         event,
         component=names.canonical(event.component, host, event.job or job),
         peer=names.canonical(event.peer, host, job) if event.peer else "",
         host=event.host or ("" if host == UNKNOWN else host),
-        at_ms=at_ms,
+        at_ms=seen.at_ms,
         seen_ms=seen_ms,
-        path=path,
-        line=line,
+        path=seen.path,
+        line=seen.line,
         job=event.job or ("" if job == UNKNOWN else job),
     )
 
 
-def progress_of(record: Progress | Step, *, job: str, at_ms: int, path: str, line: int) -> Progress | Step:
-    """The record as it is sent."""
-    told = job if record.job == UNKNOWN else record.job
-    return replace(record, job=told, at_ms=at_ms, path=path, line=line)  # type: ignore[no-any-return]
+def progress_of(record: Progress | Step, seen: Seen) -> Progress | Step:
+    """The record as it is sent, with the time and place at which it was `seen`."""
+    job = seen.job if record.job == UNKNOWN else record.job
+    return replace(record, job=job, at_ms=seen.at_ms, path=seen.path, line=seen.line)  # type: ignore[no-any-return]
 
 
 class Cards:

@@ -11,7 +11,7 @@ from typing import Any
 from markupsafe import Markup
 
 from dashboards.svg import cleaned
-from dashboards.text import plain
+from sickbay.plain import plain
 
 SUSPECT, PEERS, ONSET, INK = "#c2410c", "#64748b", "#b91c1c", "#475569"
 SEVERITY = {"fatal": "#b91c1c", "error": "#ea580c", "warning": "#ca8a04", "info": "#94a3b8"}

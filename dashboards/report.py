@@ -14,10 +14,10 @@ from typing import Any
 from markupsafe import Markup
 
 from dashboards.pictures import Plot, Timeline, picture, timeline_picture
-from dashboards.text import plain
 from dashboards.timeline import Cost, Row
 from sickbay.actions import Action
 from sickbay.clock import rfc3339
+from sickbay.plain import plain
 
 MAX_EVENTS = 100  # rows of the event table: the JSON has all
 MAX_DOUBTFUL = 20  # sources that were blind or lost lines

@@ -75,7 +75,7 @@ def names_of(identity: Identity) -> list[components.Name]:
 MOST_CHANGES = 8  # changes of placement in one horizon that are looked behind
 
 
-def with_jobs_then(frame: pl.DataFrame, case: Case) -> pl.DataFrame:
+def with_last_jobs(frame: pl.DataFrame, case: Case) -> pl.DataFrame:
     """As `with_jobs`, but a component without a job at the end keeps the last one it had, until that one's end."""
     if not len(case.placements) or frame.height == 0:
         return with_jobs(frame, case)

@@ -1,4 +1,4 @@
-"""Writes docs/reference.md from the code: commands, settings, formats, kinds, faults, topics, detectors, verbs, metrics.
+"""Writes docs/reference.md from the code: commands, settings, formats, kinds, faults, topics, ...
 
 `python docs/build.py` writes it; tests/test_docs.py fails where the file and the code differ.
 """
@@ -47,7 +47,7 @@ def parameters(function: Any) -> Iterator[tuple[object, ...]]:
         told = (extra.name or ()) if extra else ()
         option = told[0] if told else f"--{name.replace('_', '-')}"
         shown = f"`{name.upper()}…`" if parameter.kind is parameter.POSITIONAL_ONLY else f"`{option}`"
-        default = "" if parameter.default in (None, False) else f"`{parameter.default}`"
+        default = "" if parameter.default in (None, False, parameter.empty, "") else f"`{parameter.default}`"
         yield shown, default, extra.help if extra else ""
 
 

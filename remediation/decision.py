@@ -14,6 +14,7 @@ from sickbay.messages import Incident
 from sickbay.placement import Placements
 from sickbay.settings import Remediation
 
+MOST_WHY = 1000  # characters: a note may be longer than what a reader of the ledger takes
 Controls: TypeAlias = Mapping[bytes, Control]  # the newest of each key
 
 
@@ -65,6 +66,7 @@ class Decision(Struct, frozen=True, kw_only=True):
     muter: str = ""
     later: bool = False
     asks: str = ""  # why a person has to say yes, whatever the mode
+    when: str = "now"  # of the plan's step: now, at_checkpoint, when_idle
 
     @property
     def do(self) -> str:
@@ -74,7 +76,7 @@ class Decision(Struct, frozen=True, kw_only=True):
 
 def muted(decision: Decision, stage: str, state: ActionState, why: str, **fields: Any) -> Decision:
     """The decision, stopped by a stage that says why."""
-    action = replace(decision.action, state=state, why=f"{stage}: {why}")
+    action = replace(decision.action, state=state, why=f"{stage}: {why}"[:MOST_WHY])
     return replace(decision, action=action, muter=stage, **fields)
 
 

@@ -32,9 +32,9 @@ def reason(action: Action, about: str) -> str:
 
 
 def is_ours(node: NodeState, action: Action) -> bool:
-    """Whether the node is held by that very action, its reason and user untouched."""
-    mine = node.held and ours(node.reason) == action.id
-    return mine and (not action.reason_by or node.reason_by == action.reason_by)
+    """Whether the node is held by that very action, every word of its reason and its user untouched."""
+    mine = node.reason == action.reason if action.reason else ours(node.reason) == action.id
+    return node.held and mine and (not action.reason_by or node.reason_by == action.reason_by)
 
 
 def settled(action: Action) -> bool:

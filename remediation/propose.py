@@ -62,9 +62,9 @@ class _Proposal:
         host = self._host()
         held = self.context.ledger.holds.get(host)
         hands_over = held is not None and held.state is ActionState.VERIFIED
-        for do, target in self._steps():
+        for (do, target), when in self._steps().items():
             if not (do in AFTERWARDS and hands_over):
-                yield self._decision(do, target, host)
+                yield replace(self._decision(do, target, host), when=when)
 
     def _decision(self, do: str, target: Name, host: Name) -> Decision:
         action = self._action(do, target)
@@ -76,12 +76,14 @@ class _Proposal:
             needs=self._needs(do, host),
         )
 
-    def _steps(self) -> list[tuple[str, Name]]:
-        """Verbs and targets; stop and relaunch of a job as one."""
+    def _steps(self) -> dict[tuple[str, Name], str]:
+        """Verbs and targets, and when they are for; stop and relaunch of a job as one."""
         plan = [step for step in self.incident.plan if step.do not in UNSPOKEN]
         both = {step.target for step in plan if step.do == "stop_job" and step.when == "now"}
-        found = dict.fromkeys(_step(step, both) for step in plan)
-        return list(found)
+        found: dict[tuple[str, Name], str] = {}
+        for step in plan:
+            found.setdefault(_step(step, both), step.when)
+        return found
 
     def _host(self) -> Name:
         """The host that the plan holds, else that of the component."""
@@ -101,7 +103,9 @@ class _Proposal:
             if last is not None and do == DRAIN:
                 return last
             generation = last.generation if last else ledger.generation(target) + 1
-        return _line(self.context, incident, do, target, generation, attempt)
+        line = _line(self.context, incident, do, target, generation, attempt)
+        told_late = line.intended_ms is None and attempt != line.attempt  # the placement came after the incident
+        return replace(line, attempt=attempt) if told_late else line
 
     def _needs(self, do: str, host: Name) -> tuple[str, ...]:
         """Evidence is saved before anything is stopped."""

@@ -36,9 +36,10 @@ def settle(context: Context) -> list[Action]:
 
 
 def verified(action: Action, node: NodeState, **fields: Any) -> Action:
-    """A hold that was read back as ours."""
+    """A hold that was read back as ours: its reason, which stands in the line, is not told twice."""
+    shown = "+".join(sorted(node.flags))
     return replace(
-        action, state=ActionState.VERIFIED, co_hold=False, reason_by=node.reason_by, read_back=told(node), **fields
+        action, state=ActionState.VERIFIED, co_hold=False, reason_by=node.reason_by, read_back=shown, **fields
     )
 
 
@@ -52,7 +53,7 @@ def co_held(action: Action, node: NodeState, **fields: Any) -> Action:
 
 def passed_on(action: Action, node: NodeState, **fields: Any) -> Action:
     """A hold of ours that somebody else took over."""
-    why = f"reason or user changed: the node is {holder(node)}'s now"
+    why = "somebody changed its reason: it is theirs to release now"
     return replace(action, state=ActionState.UNDONE, co_hold=True, read_back=told(node), why=why, **fields)
 
 
@@ -111,7 +112,8 @@ def released(action: Action, hold: Action | None, node: NodeState, now_ms: int) 
     """The release and the end of its hold, which belong together."""
     yield replace(action, state=ActionState.VERIFIED, at_ms=now_ms, read_back=told(node))
     if hold is not None:
-        yield replace(hold, state=ActionState.UNDONE, at_ms=now_ms, why=f"released by action {action.id}")
+        why = f"released by action {action.id}"
+        yield replace(hold, state=ActionState.UNDONE, at_ms=now_ms, why=why, read_back=told(node))
 
 
 def _requeue(action: Action, context: Context) -> Iterator[Action]:

@@ -92,6 +92,7 @@ class Control(Message, frozen=True, kw_only=True, tag="control"):
     by: str
     at_ms: int
     until_ms: int | None = None
+    asked_ms: int | None = None  # of an approval: `at_ms` of the line that it answers
     note: Text = ""
 
 

@@ -120,12 +120,10 @@ def _wrong(section: str, kind: type[Section], table: Mapping[str, Any]) -> Itera
 
 def _contradictions(config: Config) -> Iterator[str]:
     try:
-        ZoneInfo(config.cluster.timezone)
+        ZoneInfo(config.cluster.timezone or "UTC")
     except (ZoneInfoNotFoundError, ValueError, OSError):
         right = _right(get_type_hints(Cluster, include_extras=True)["timezone"])
         yield f"[cluster] timezone = {_shown(config.cluster.timezone)}: must be {right}"
-    if config.windows.horizon_s < config.windows.width_s:
-        yield f"[windows] horizon_s = {config.windows.horizon_s}: must be at least width_s = {config.windows.width_s}"
 
 
 def _meant(word: str, known: Mapping[str, Any]) -> str:

@@ -91,7 +91,7 @@ ACCELERATOR = Table(
         gauge("memory_repair_failed", "0/1", "a memory repair failed"),
         gauge("recovery_action", "code", "the driver's own verdict, 0 = none"),
         gauge("fabric_state", "code", "scale-up fabric manager: 3 = completed"),
-        gauge("health", "1/0/-1", "the exporter's own word: 1 good, 0 bad, -1 unknown"),
+        gauge("health", "1/0/-1", "the exporter's own word: 1 good, 0 bad, -1 unknown", low=True),
         counter("energy_millijoules_total", "mJ", "since driver load"),
         counter("thermal_violation_nanoseconds_total", "ns", "time held back by heat"),
         counter("power_violation_nanoseconds_total", "ns", "time held back by power"),
@@ -142,6 +142,8 @@ OPTIC = Table(
         gauge("temperature_celsius", "degC", "module temperature"),
         gauge("supply_volts", "V", "module supply"),
         gauge("errors_before_correction_ratio", "ratio", "bit error ratio before FEC"),
+        gauge("rx_power_alarm_dbm", "dBm", "the module's own low alarm for received power"),
+        gauge("temperature_alarm_celsius", "degC", "the module's own high alarm for its temperature"),
     ),
 )
 
@@ -161,10 +163,27 @@ HOST = Table(
         counter("corrected_memory_errors_total", "count", "corrected errors of main memory"),
         counter("uncorrected_memory_errors_total", "count", "uncorrected errors of main memory"),
         counter("out_of_memory_kills_total", "count", "processes killed for want of memory"),
+        gauge("pressure_cpu_ratio", "ratio 0-1", "share of the last 10 s in which some task waited for a processor"),
+        gauge("pressure_memory_ratio", "ratio 0-1", "share of the last 10 s in which some task waited for memory"),
+        gauge("pressure_io_ratio", "ratio 0-1", "share of the last 10 s in which some task waited for storage"),
     ),
 )
 
-TABLES: dict[str, Table] = {table.name: table for table in (ACCELERATOR, PORT, OPTIC, HOST)}
+FILESYSTEM = Table(
+    "filesystem",
+    "filesystem",
+    (
+        gauge("connected_ratio", "ratio 0-1", "share of the client's connections to its servers that are up", low=True),
+        counter("requests_total", "count", "requests to its servers that were completed"),
+        counter("request_milliseconds_total", "ms", "time that these requests took, from asking to answer"),
+        counter("retransmits_total", "count", "requests that were sent again"),
+        counter("timeouts_total", "count", "requests without an answer in time"),
+        counter("read_bytes_total", "bytes", "read from its servers"),
+        counter("write_bytes_total", "bytes", "written to its servers"),
+    ),
+)
+
+TABLES: dict[str, Table] = {table.name: table for table in (ACCELERATOR, PORT, OPTIC, HOST, FILESYSTEM)}
 
 
 @dataclass(frozen=True, slots=True)

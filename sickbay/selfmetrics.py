@@ -52,21 +52,15 @@ LOG_LAG = Metric(
 LOG_BLIND = Metric("kernel", "log_blind", "records", "counter", ("topic",), "Removed before a processor read them.")
 LOG_DUPLICATE = Metric("kernel", "log_duplicate", "records", "counter", ("topic",), "Told twice by a sender: dropped.")
 LOG_MISSED = Metric("kernel", "log_missed", "records", "counter", ("topic",), "Lost, by gaps in sequence numbers.")
-LOG_REMOVED = Metric("kernel", "log_removed", "records", "counter", ("topic",), "Removed by age or compaction.")
 WIRE_DECODED = Metric("kernel", "wire_decoded", "frames", "counter", (), "Frames decoded.")
-WIRE_REFUSED = Metric("kernel", "wire_refused", "frames", "counter", ("reason",), "Frames refused, by kind of error.")
-WIRE_MISSED = Metric("kernel", "wire_missed", "frames", "counter", (), "Frames lost, by gaps in sequence numbers.")
 WIRE_DROPPED = Metric("kernel", "wire_dropped", "rows", "counter", ("table",), "Rows of tables not known here.")
-FORMATS_READ = Metric("collectors", "formats_read", "lines", "counter", ("format",), "Lines that a format understood.")
 FORMATS_SKIPPED = Metric(
     "collectors", "formats_skipped", "lines", "counter", ("format", "reason"), "Lines that a format could not read."
 )
 PROBE_DURATION = Metric("collectors", "probe_duration", "seconds", "histogram", ("source",), "Time of one collection.")
 PROBE_FAILED = Metric("collectors", "probe", "errors", "counter", ("source",), "Collections that failed or timed out.")
 WINDOWS_CLOSED = Metric("streams", "closed", "windows", "counter", ("table",), "Windows closed.")
-WINDOWS_STALE = Metric("streams", "stale", "windows", "counter", ("table",), "Closed without a complete side input.")
 ROWS_LATE = Metric("streams", "late", "rows", "counter", ("table",), "Rows that came after their window had closed.")
-ROWS_DUPLICATE = Metric("streams", "duplicate", "rows", "counter", ("table",), "Rows that were there already.")
 CLAIMS_MADE = Metric("diagnosis", "made", "claims", "counter", ("detector",), "Evidence records put out.")
 DETECTOR_ERRORS = Metric("diagnosis", "detector", "errors", "counter", ("detector",), "Failures of detectors.")
 INCIDENTS_OPEN = Metric("diagnosis", "open", "incidents", "gauge", ("verdict",), "Incidents open now.")
@@ -112,10 +106,9 @@ ARCHIVE_SINCE = Metric(
 )
 
 METRICS: tuple[Metric, ...] = (
-    LOG_APPENDED, LOG_READ, LOG_ERRORS, LOG_COMMIT, LOG_LAG, LOG_BLIND, LOG_DUPLICATE, LOG_MISSED, LOG_REMOVED,
-    WIRE_DECODED, WIRE_REFUSED, WIRE_MISSED, WIRE_DROPPED,
-    FORMATS_READ, FORMATS_SKIPPED, PROBE_DURATION, PROBE_FAILED,
-    WINDOWS_CLOSED, WINDOWS_STALE, ROWS_LATE, ROWS_DUPLICATE,
+    LOG_APPENDED, LOG_READ, LOG_ERRORS, LOG_COMMIT, LOG_LAG, LOG_BLIND, LOG_DUPLICATE, LOG_MISSED,
+    WIRE_DECODED, WIRE_DROPPED, FORMATS_SKIPPED, PROBE_DURATION, PROBE_FAILED,
+    WINDOWS_CLOSED, ROWS_LATE,
     CLAIMS_MADE, DETECTOR_ERRORS, INCIDENTS_OPEN, ONSET_TO_INCIDENT,
     SCHEDULER_ERRORS, ONSET_TO_HOLD,
     HEARTBEAT_AGE, DEAD_LETTERS, SPOOL_BYTES, SPOOL_DROPPED, EVENTS_SENT, ACTIONS_CHANGED, TARGETS_HELD,

@@ -15,7 +15,9 @@ class Cluster(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: Annotated[
         str, Meta(pattern="^[a-z0-9][a-z0-9-]{0,62}$", description="1 to 63 lower-case letters, digits and hyphens")
     ] = "cluster"
-    timezone: Annotated[str, Meta(description="an IANA zone such as Asia/Shanghai, for stamps without zone")] = "UTC"
+    timezone: Annotated[
+        str, Meta(description="an IANA zone such as Asia/Shanghai, for stamps without zone; empty: each host's own")
+    ] = ""
 
 
 class LogSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -81,6 +83,9 @@ class Agent(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     job_logs: Annotated[
         tuple[str, ...], Meta(description="patterns of training logs below the root, such as scratch/slurm-*.out")
     ] = ()
+    steps_socket: Annotated[
+        str, Meta(description="where training jobs tell their steps, such as run/sickbay/steps.sock; empty: nowhere")
+    ] = ""
     sample_s: Annotated[float, Meta(ge=0.1, le=60, description="seconds between samples, 0.1 to 60")] = 1.0
     frame_s: Annotated[float, Meta(ge=0.5, le=60, description="seconds between frames, 0.5 to 60")] = 5.0
     timeout_s: Annotated[float, Meta(ge=0.1, le=60, description="seconds a collection may take, 0.1 to 60")] = 3.0
@@ -165,9 +170,6 @@ class Windows(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     width_s: Annotated[int, Meta(ge=1, le=600, description="seconds of a window, 1 to 600")] = 10
     lateness_s: Annotated[int, Meta(ge=0, le=600, description="seconds a window waits for late data, 0 to 600")] = 10
-    horizon_s: Annotated[
-        int, Meta(ge=1, le=604_800, description="seconds that detectors look back, at least a window, at most 604800")
-    ] = 7200
 
 
 class Report(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -12,14 +12,14 @@ class Trouble:
     def __init__(self, who: str, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
         self._who, self._say, self._clock = who, say, clock
         self._since: float | None = None
-        self._kind, self._said = "", 0.0
+        self._said: dict[str, float] = {}  # kind of error: when it was told
 
     def failed(self, error: Exception) -> None:
         """It failed, once more perhaps: another kind of error is told at once."""
         now, kind = self._clock(), type(error).__name__
-        if self._since is None or kind != self._kind or now - self._said >= AGAIN_S:
-            self._said, self._kind = now, kind
-            lasting = "" if self._since is None else f" (for {now - self._since:.0f} s)"
+        if now - self._said.get(kind, -AGAIN_S) >= AGAIN_S:
+            self._said[kind] = now
+            lasting = "" if self._since is None else f" (for {now - self._since:.0f} s now)"
             self._say(f"{self._who}: {error}{lasting}")
         if self._since is None:
             self._since = now
@@ -27,5 +27,5 @@ class Trouble:
     def over(self) -> None:
         """It works: told where it did not before."""
         if self._since is not None:
-            self._say(f"{self._who}: goes on, after {self._clock() - self._since:.1f} s")
-            self._since = None
+            self._say(f"{self._who}: goes on after {self._clock() - self._since:.1f} s")
+            self._since, self._said = None, {}

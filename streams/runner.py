@@ -36,6 +36,7 @@ from sickbay.log import (
     UnknownTopic,
 )
 from sickbay.selfmetrics import SelfMetrics
+from sickbay.trouble import Trouble
 from streams.dead_letters import DeadLetters, reason_of
 
 FATAL = (Replaced, Closed, LogDamaged, UnfitPlace, TooLarge, UnknownTopic)  # no retry mends these: the process must end
@@ -98,6 +99,10 @@ class Runner:
     tasks: dict[Task, _Held] = field(default_factory=dict)
     records: int = 0  # taken since the start, ticks included
     troubled: bool = False  # the newest step failed and begins anew: wait a little
+    _trouble: Trouble = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._trouble = Trouble(self.group, self.say)
 
     @property
     def held(self) -> dict[Task, TaskProcessor]:
@@ -112,7 +117,9 @@ class Runner:
         """
         self.troubled = False
         try:
-            return self._step(limit, timeout_s)
+            taken = self._step(limit, timeout_s)
+            self._trouble.over()
+            return taken
         except FATAL:
             self.tasks.clear()
             raise
@@ -217,7 +224,7 @@ class Runner:
         self.tasks.clear()
         self.metrics.count(selfmetrics.LOG_ERRORS, kind=type(error).__name__)
         if not isinstance(error, Fenced):
-            self.say(f"{self.group}: {error}")
+            self._trouble.failed(error)
 
     def _count(self, records: Sequence[Record]) -> None:
         self.records += len(records)

@@ -16,6 +16,7 @@ import polars as pl
 from msgspec import Struct
 
 from sickbay.log import Output, Reader, Record, Task
+from sickbay.log.reading import records
 from sickbay.schema import TABLES
 
 STATE = "sickbay.state.v1"
@@ -92,12 +93,9 @@ def read(reader: Reader, task: Task, offset: int) -> Mapping[str, Kept]:
     """The newest state of each table of a task, from `offset` of the state topic on; damaged records are passed over:
     increases that they would have told are missing then, never wrong."""
     found: dict[str, list[tuple[int, int, pl.DataFrame]]] = {}
-    at = max(offset, reader.bounds(Task(STATE, task.partition)).begin)
-    while records := reader.read(Task(STATE, task.partition), at):
-        at = records[-1].offset + 1
-        for record in records:
-            if record.value and record.key.startswith(f"windows/{task.topic}/{task.partition}/".encode()):
-                _keep(found, record)
+    for record in records(reader, Task(STATE, task.partition), offset):
+        if record.value and record.key.startswith(f"windows/{task.topic}/{task.partition}/".encode()):
+            _keep(found, record)
     return {table: _whole(parts) for table, parts in found.items()}
 
 

@@ -4,7 +4,10 @@ import importlib.util
 import re
 from pathlib import Path
 
+from sickbay.cli import COMMANDS
+
 ROOT = Path(__file__).resolve().parent.parent
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "deploy" / "README.md"]
 
 
 def test_the_reference_is_what_the_code_says() -> None:
@@ -16,11 +19,17 @@ def test_the_reference_is_what_the_code_says() -> None:
     assert (ROOT / "docs" / "reference.md").read_text(encoding="utf-8") == module.build(), "run: make docs"
 
 
+def code(page: Path) -> str:
+    """What a page shows as code: its blocks, fenced or indented, and what stands in back quotes."""
+    text = page.read_text(encoding="utf-8")
+    blocks = re.findall(r"^```.*?^```|^    [^\n]*|`[^`\n]+`", text, re.MULTILINE | re.DOTALL)
+    return "\n".join(blocks)
+
+
 def test_links_in_the_docs_lead_somewhere() -> None:
-    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     broken = [
         f"{page.name}: {target}"
-        for page in pages
+        for page in PAGES
         for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", page.read_text(encoding="utf-8"))
         if not (page.parent / target).exists()
     ]
@@ -29,5 +38,17 @@ def test_links_in_the_docs_lead_somewhere() -> None:
 
 def test_the_makefile_has_the_promised_targets() -> None:
     text = (ROOT / "Makefile").read_text()
-    for target in ["help", "setup", "services", "demo", "check", "test", "bench", "fuzz", "docs"]:
+    said = {name for page in PAGES for name in re.findall(r"\bmake ([a-z]+)\b(?=[`\s]|$)", code(page))}
+    assert said >= {"setup", "demo", "thread", "check", "test", "docs"}
+    for target in said | {"help", "services", "bench", "fuzz"}:
         assert re.search(rf"^{target}:.*## ", text, re.MULTILINE), target
+
+
+def test_commands_in_the_docs_exist() -> None:
+    said = {name for page in PAGES for name in re.findall(r"(?<![\w/-])(?:\.venv/bin/)?sickbay ([a-z]+)\b", code(page))}
+    assert said - set(COMMANDS) == set()
+
+
+def test_the_readme_lists_every_command() -> None:
+    text = code(ROOT / "README.md")
+    assert [name for name in COMMANDS if not re.search(rf"\b{name}\b", text)] == []

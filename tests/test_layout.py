@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from sickbay import config, selfmetrics
+from sickbay.settings import Config
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("sickbay", "collectors", "streams", "diagnosis", "remediation", "dashboards", "simulator")
 NEUTRAL = ("sickbay", "streams", "diagnosis", "dashboards")
@@ -17,6 +20,7 @@ VENDOR_WORDS = (
     "gpu", "cuda", "nvlink", "nvswitch", "nccl", "rccl", "hccl", "xid", "sxid", "npu", "mlx5", "dcgm", "nvidia",
     "ascend", "amd", "rocm", "mtgpu", "mellanox", "infiniband",
 )  # fmt: skip
+SECTIONS = {name: type(getattr(Config(), name)).__name__ for name in Config.__struct_fields__}
 WORD = re.compile(r"(?<![a-z])(" + "|".join(VENDOR_WORDS) + r")(?![a-z])", re.IGNORECASE)
 
 
@@ -63,6 +67,28 @@ def test_neutral_data_names_no_vendor() -> None:
     assert data, "faults.toml and kinds.toml are data of the kernel"
     strays = [f"{path.relative_to(ROOT)}: {found}" for path in data for found in WORD.findall(path.read_text("utf-8"))]
     assert strays == []
+
+
+def names_in(path: Path) -> set[str]:
+    return {text for _, text in words_of(path)}
+
+
+def test_every_metric_is_told_somewhere() -> None:
+    own = {name for name, value in vars(selfmetrics).items() if isinstance(value, selfmetrics.Metric)}
+    tellers = [
+        path for path in python_files(*PACKAGES) if path.name != "selfmetrics.py" and "dashboards" not in path.parts
+    ]
+    assert own - set().union(*map(names_in, tellers)) == set()
+
+
+def test_every_setting_is_read_somewhere() -> None:
+    files = [names_in(path) for path in python_files(*PACKAGES) if path.name not in ("settings.py", "config.py")]
+    unread = [
+        f"[{row.section}] {row.key}"
+        for row in config.settings()
+        if not any(row.key in names and {row.section, SECTIONS[row.section], "settings"} & names for names in files)
+    ]
+    assert unread == []
 
 
 def test_the_wheel_holds_the_seven_packages_and_their_data(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What exporter series (codes/metrics.toml) and files of /sys (codes/sysfs.toml) mean, for every reader of them.
+"""What exporter series (codes/exporters) and files of /sys (codes/sysfs.toml) mean, for every reader of them.
 
 A series name becomes a table's column and a conversion; `series_names` turns its labels into a component.
 """
@@ -14,7 +14,8 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from sickbay.messages import Action
+from sickbay.messages import Action, Blame, Severity
+from sickbay.schema import TABLES
 
 # Read for what they tell, never stored: whether a scrape succeeded, and which names belong together.
 UP = "up"
@@ -31,36 +32,42 @@ class Told(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     kind: str
     code: str = ""
+    severity: Severity | None = None  # None: the kind's
+    blame: Blame | None = None
     advice: Action | None = None
     stands: bool = False
     alone: bool = False
 
 
 class Metric(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What one series becomes: a row of metrics.toml, where the fields are explained."""
+    """What one series becomes: a row of an exporter; `collectors.codes.exporters` explains the fields."""
 
     to: str = ""
     factor: float = 1.0
-    convert: Literal["", "dbm", "positive", "percent_or_ratio"] = ""
+    convert: Literal["", "dbm", "positive", "zero_is_good", "percent_or_ratio"] = ""
     values: dict[str, float] = {}
     least: float | None = None
     saturates: float | None = None
+    wraps: bool = False
     where: dict[str, str] = {}
     sum_over: tuple[str, ...] = ()
+    names: bool = False
     code: str = ""
     code_label: str = ""
-    codes: Literal["", "xid"] = ""
+    codes: Literal["", "xid", "ascend"] = ""
+    while_there: bool = False
     told: dict[str, Told] = {}
+    rises: Told | None = None
     also: tuple[str, ...] = ()
 
     @property
     def speaks(self) -> bool:
         """Whether values of it may be events."""
-        return bool(self.code or self.told)
+        return bool(self.code or self.told or self.rises)
 
 
 class Source(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An exporter: a section of metrics.toml."""
+    """An exporter: a section of a file of codes/exporters, where the fields are explained."""
 
     source: str
     table: str
@@ -74,6 +81,7 @@ class Source(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     port: tuple[str, ...] = ()
     partition: tuple[str, ...] = ()
     whole: tuple[str, ...] = ()
+    least: float | None = None
     jobs: tuple[str, ...] = ()
     ports: tuple[int, ...] = ()
     prefixes: tuple[str, ...] = ()
@@ -82,6 +90,18 @@ class Source(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def of_accelerators(self) -> bool:
         """Whether the exporter speaks of accelerators and what is on them; else it is the host's own."""
         return bool(self.pci or self.uuid or self.index)
+
+
+class Vendor(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A maker of accelerators and its exporters, or the host's own exporters: a file of codes/exporters."""
+
+    name: str
+    pci: tuple[str, ...] = ()
+    drivers: tuple[str, ...] = ()
+    rest: str = ""
+    absent: dict[str, tuple[str, ...]] = {}
+    unread: dict[str, str] = {}
+    exporters: dict[str, Source]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,36 +114,68 @@ class Target:
 
 
 @cache
+def vendors() -> dict[str, Vendor]:
+    """All files of codes/exporters by their name. Raises ValueError for one that contradicts the schema or another."""
+    folder = resources.files("collectors.codes.exporters")
+    files = sorted((file for file in folder.iterdir() if file.name.endswith(".toml")), key=lambda file: file.name)
+    found = {
+        file.name.removesuffix(".toml"): msgspec.toml.decode(file.read_text(encoding="utf-8"), type=Vendor)
+        for file in files
+    }
+    for vendor in found.values():
+        refuse(vendor)
+    return found
+
+
+def refuse(vendor: Vendor) -> None:
+    """Raises ValueError for a file that speaks of columns which there are not, or tells one that it calls absent."""
+    told = {(source.table, row.to) for source in vendor.exporters.values() for row in source.metrics.values() if row.to}
+    absent = {("accelerator", column) for columns in vendor.absent.values() for column in columns}
+    for table, column in told | absent:
+        if table not in TABLES or column not in TABLES[table].names:
+            raise ValueError(f"{vendor.name}: there is no column {column} in a table {table}")
+    if both := told & absent:
+        raise ValueError(f"{vendor.name}: told and absent: {sorted(column for _, column in both)}")
+
+
+@cache
 def sources() -> dict[str, Source]:
     """All exporters by section name."""
-    return _read("metrics.toml")
+    return {name: source for vendor in vendors().values() for name, source in vendor.exporters.items()}
 
 
 @cache
 def targets() -> dict[str, Target]:
-    """All known series by name, under every alias and prefix."""
+    """All known series by name, under every alias and prefix. Raises ValueError where two rows claim one name."""
     return _by_name(sources())
 
 
 @cache
 def files() -> dict[str, Target]:
     """All known files of /sys, by their path below the device or port."""
-    return _by_name(_read("sysfs.toml"))
+    return _read("sysfs.toml")
 
 
-def _read(name: str) -> dict[str, Source]:
+@cache
+def statistics() -> dict[str, Target]:
+    """All known statistics of network drivers, by their name without a priority."""
+    return _read("statistics.toml")
+
+
+def _read(name: str) -> dict[str, Target]:
     text = resources.files("collectors.codes").joinpath(name).read_text(encoding="utf-8")
-    return msgspec.toml.decode(text, type=dict[str, Source])
+    return _by_name(msgspec.toml.decode(text, type=dict[str, Source]))
 
 
 def _by_name(sections: dict[str, Source]) -> dict[str, Target]:
-    return {
-        prefix + name: Target(prefix + name, metric, source)
-        for source in sections.values()
-        for row, metric in source.metrics.items()
-        for name in (row, *metric.also)
-        for prefix in ("", *source.prefixes)
-    }
+    found: dict[str, Target] = {}
+    for source in sections.values():
+        for row, told in source.metrics.items():
+            metric = msgspec.structs.replace(told, least=source.least) if told.least is None else told
+            for name in (prefix + alias for alias in (row, *metric.also) for prefix in ("", *source.prefixes)):
+                if found.setdefault(name, Target(name, metric, source)).metric is not metric:
+                    raise ValueError(f"{name} is claimed by two rows")
+    return found
 
 
 def is_known(name: str) -> bool:
@@ -143,6 +195,8 @@ def converted(metric: Metric, values: NDArray[np.float64]) -> NDArray[np.float64
         return np.array([told.get(value, math.nan) for value in real.tolist()])
     if metric.convert == "positive":
         return np.where(np.isnan(real), np.nan, (real > 0).astype(np.float64))
+    if metric.convert == "zero_is_good":
+        return np.where(np.isnan(real), np.nan, (real == 0).astype(np.float64))
     if metric.convert == "dbm":  # no light at all is minus infinity, which no average survives: missing
         return 10 * np.log10(np.where(real > 0, real, np.nan))
     if metric.convert == "percent_or_ratio":  # 1 may be one percent or all of it

@@ -196,6 +196,7 @@ class _Scrapes:
     def next_scrape(self, at_ms: int) -> Iterator[Reading]:
         """The rows of the scrape that ends here; the next one was taken at `at_ms`."""
         yield from self.rows.flush(self.tally)
+        self.codes.end_of_scrape()
         self.seen.clear()
         self.at_ms = at_ms
 

@@ -2,6 +2,8 @@
 
 A last-value gauge keeps its code for ever, and a window count repeats itself; the time of the fault stands in neither.
 So a code of the hardware is worth watching, never more: what acts on a code reads it from the log that printed it.
+A series that is there only while its fault is (`while_there`), and a counter that rises from one scrape to the next
+(`rises`), do tell the time: they speak as a log would.
 """
 
 import math
@@ -9,7 +11,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from collectors.codes import nvidia
+from collectors.codes import ascend, nvidia
 from collectors.formats.metric_names import Metric, Target, Told, is_blank
 from sickbay.components import Name
 from sickbay.messages import MAX_MESSAGE, Blame, Event, Severity
@@ -27,6 +29,8 @@ class CodeEvents:
     """Events of code series; it remembers what it has told. Hold one an input."""
 
     shown: dict[tuple[Name, str, str], float] = field(default_factory=dict)
+    there: set[tuple[Name, str]] = field(default_factory=set)  # faults that stood in the scrape before
+    now_there: set[tuple[Name, str]] = field(default_factory=set)
 
     def event(
         self, target: Target, labels: dict[str, str], component: Name, value: float, at_ms: int | None, text: str = ""
@@ -38,23 +42,32 @@ class CodeEvents:
         label = labels.get(metric.code_label, "")[:32] if metric.code_label else ""
         if metric.code_label and not label:
             return None
+        if metric.while_there:
+            return self._standing(target, component, value, at_ms, text)
+        before = self.shown.get((component, target.name, label), math.nan)
         first, unchanged = self._news(target, component, label, value)
+        if metric.rises and value > before:
+            return _event(metric.rises, target, component, at_ms, text, count=int(value - before))
         told = _told(metric, label, value)
         if told is None or unchanged or (told.alone and at_ms is not None):
             return None
-        row = event_kinds()[told.kind]
-        return Event(
-            component=component,
-            kind=told.kind,
-            at_ms=at_ms,
-            count=max(1, int(value)) if metric.code_label else 1,
-            code=told.code,
-            severity=row.severity,
-            blame=row.blame,
-            advice=told.advice,
-            attributes=_attributes(target, labels, first) if not told.stands else {"series": target.name},
-            message=text[:MAX_MESSAGE],
-        )
+        facts = {} if told.stands else _attributes(target, labels, first)
+        return _event(told, target, component, at_ms, text, facts, max(1, int(value)) if metric.code_label else 1)
+
+    def end_of_scrape(self) -> None:
+        """The scrape is whole: a fault whose series was not in it is over, and would be news again."""
+        self.there, self.now_there = self.now_there, set()
+
+    def _standing(self, target: Target, component: Name, value: float, at_ms: int | None, text: str) -> Event | None:
+        """A fault that is there now; in which of its series it stands changes with the others."""
+        if not value.is_integer() or value <= 0:
+            return None
+        key = (component, str(int(value)))
+        news = key not in self.there and key not in self.now_there
+        if len(self.now_there) < MAX_REMEMBERED:
+            self.now_there.add(key)
+        told = _told(target.metric, "", value)
+        return _event(told, target, component, at_ms, text) if news and told else None
 
     def _news(self, target: Target, component: Name, label: str, value: float) -> tuple[bool, bool]:
         """Whether this series is new, and whether its value says nothing new."""
@@ -73,8 +86,36 @@ def _told(metric: Metric, label: str, value: float) -> Told | None:
         return next((row for key, row in metric.told.items() if _says(key, value)), None)
     if value <= 0 or not metric.code or not (label or value.is_integer()):
         return None
+    code = metric.code % (label or int(value))
+    if metric.codes == "ascend":
+        row = ascend.code(int(value))
+        return Told(kind=row.kind, code=code, severity=row.severity, blame=row.blame, advice=row.advice, stands=True)
     told = _OF_HARDWARE if metric.codes == "xid" and _grave(label or str(int(value))) else _REPORTED
-    return replace(told, code=metric.code % (label or int(value)))
+    return replace(told, code=code)
+
+
+def _event(
+    told: Told,
+    target: Target,
+    component: Name,
+    at_ms: int | None,
+    text: str,
+    facts: dict[str, str] | None = None,
+    count: int = 1,
+) -> Event:
+    row = event_kinds()[told.kind]
+    return Event(
+        component=component,
+        kind=told.kind,
+        at_ms=at_ms,
+        count=count,
+        code=told.code,
+        severity=told.severity or row.severity,
+        blame=told.blame or row.blame,
+        advice=told.advice,
+        attributes=facts or {"series": target.name},
+        message=text[:MAX_MESSAGE],
+    )
 
 
 def _says(key: str, value: float) -> bool:

@@ -162,7 +162,8 @@ class Names:
         for identity in identities:
             if identity is None or len(self.told) >= MAX_IDENTITIES:
                 continue
-            key = (identity.kind, identity.host, identity.index, identity.pci, identity.uuid, identity.name)
+            names = (identity.index, identity.pci, identity.uuid, identity.serial, identity.name)
+            key = (identity.kind, identity.host, *names)
             if key not in self.told:
                 self.told.add(key)
                 fresh.append(identity)

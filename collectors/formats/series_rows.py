@@ -66,14 +66,14 @@ def _lay_out(
     metric, table = target.metric, target.source.table
     raw = np.array(values.value)
     note_saturated(metric, raw, target.name, tally)
+    worse = min if metric.to and TABLES[table].column(metric.to).low else max
     parts: dict[tuple[Name, int], dict[tuple[str, ...], float]] = {}
     for component, at_ms, part, value in zip(
         values.component, values.at_ms, values.part, converted(metric, raw).tolist(), strict=True
     ):
         if value == value:  # NaN is not told
             told = parts.setdefault((component, at_ms), {})
-            told[part] = max(value, told.get(part, value))  # two jobs on a device double its series: one is kept
-    worse = min if metric.to and TABLES[table].column(metric.to).low else max
+            told[part] = worse(value, told.get(part, value))  # two jobs on a device double its series: one is kept
     for (component, at_ms), told in parts.items():
         cell = cells.setdefault((table, at_ms > 0), {}).setdefault((component, at_ms), {})
         value = sum(told.values()) if metric.sum_over else worse(told.values())

@@ -83,10 +83,10 @@ def read(chunks: Iterable[bytes], tally: Tally, name: str = "") -> Iterator[Read
         target = files().get(file)
         if target is None:
             continue
-        number = _number(value)
-        if math.isnan(number):
+        told = number(value)
+        if math.isnan(told):
             tally.note(f"{port}: {file} says {value[:40]!r}: not measured, which is not 0")
-        rows.add(target, {}, port, 0, number)
+        rows.add(target, {}, port, 0, told)
     yield from rows.flush(tally)
     yield from words.findings()
 
@@ -106,7 +106,7 @@ def _split(line: str) -> tuple[Name, str, str] | None:
     return None
 
 
-def _number(value: str) -> float:
+def number(value: str) -> float:
     """The number that a file says, first thing in it ("4: ACTIVE", "400 Gb/sec (4X NDR)"); NaN where it says none."""
     if (word := _WORDS.get(value)) is not None:
         return word

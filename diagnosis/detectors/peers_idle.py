@@ -11,7 +11,7 @@ import polars as pl
 
 from diagnosis.case import Case
 from diagnosis.evidence import GOOD, bucket_of, identity
-from diagnosis.frames import job_name, runs, table, with_jobs_then
+from diagnosis.frames import job_name, runs, table, with_last_jobs
 from sickbay.messages import Action, Evidence, Severity
 
 NAME, VERSION = "peers_idle", "1"
@@ -54,7 +54,7 @@ def stalls(case: Case) -> list[Stall]:
 
 def stalled(case: Case) -> list[tuple[Stall, pl.DataFrame]]:
     """The latest stall of each job, and what was told of the job's accelerators (`COLUMNS`, `SEEN`)."""
-    frame = with_jobs_then(table(case, "accelerator", (*COLUMNS, *SEEN)), case).filter(pl.col("job").is_not_null())
+    frame = with_last_jobs(table(case, "accelerator", (*COLUMNS, *SEEN)), case).filter(pl.col("job").is_not_null())
     if frame.height == 0:
         return []
     found = []

@@ -29,6 +29,8 @@ _NODE = re.compile(r"(?!(?i:all)\Z)[A-Za-z0-9][A-Za-z0-9._-]{0,252}", re.ASCII)
 _JOB = re.compile(r"\d{1,10}", re.ASCII)
 _NO_SUCH_NODE = re.compile(r"Node \S{1,253} not found")
 _NO_SUCH_JOB = "invalid job id"
+# What slurmctld itself writes behind a reason, whoever's it is (22.05): no person changed it.
+_REBOOTS = re.compile(r"(?: : (?:reboot (?:requested|issued|complete|timed out)|Reboot ASAP))+\Z")
 _AWAY = (
     "unable to contact", "timed out", "connection refused", "connect failure", "zero bytes", "not responding",
     "communication", "standby mode", "could not establish a configuration source", "no route", "incoherent",
@@ -125,7 +127,9 @@ class SlurmScheduler:
         answer = self._told(until, "squeue", "--noheader", "--all", "--format=%A|%N")
         on: dict[str, tuple[str, ...]] = {}
         for row in answer.text.splitlines():
-            job, _, nodes = row.strip().partition("|")
+            job, bar, nodes = row.strip().partition("|")
+            if not (bar and _JOB.fullmatch(job)):
+                raise Unreachable("squeue: its answer cannot be read")
             for node in hostlist.names(nodes, Tally()):
                 on[node] = (*on.get(node, ()), job)
         return on
@@ -181,7 +185,7 @@ def _node_state(node: Node, jobs: Iterable[str], read_ms: int) -> NodeState:
     return NodeState(
         name=node.host,
         flags=frozenset(flag.lower() for flag in node.states),
-        reason=node.reason,
+        reason=_REBOOTS.sub("", node.reason),
         reason_by=node.user,
         reason_at_ms=resolve(node.at),  # asked with TZ=UTC
         jobs=tuple(dict.fromkeys(jobs)),

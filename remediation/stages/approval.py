@@ -8,6 +8,7 @@ from remediation.verbs import verbs
 from sickbay.actions import ActionState, Control, Mode
 
 STAGE = "approval"
+MOST_NAME = 200  # characters of a person's name
 CRASHED_MS = 60_000  # after a crash, what may have been done so long ago is not done again without a person
 
 
@@ -19,8 +20,8 @@ def approval(decisions: tuple[Decision, ...], context: Context) -> tuple[Decisio
 def _answered(decision: Decision, context: Context) -> Decision:
     no = context.control("rejection", decision.action.id)
     if no is not None:
-        action = replace(decision.action, by=no.by)
-        why = f"rejected by {no.by}{': ' + no.note if no.note else ''}"
+        action = replace(decision.action, by=no.by[:MOST_NAME])
+        why = f"rejected by {no.by[:MOST_NAME]}{': ' + no.note if no.note else ''}"
         return muted(replace(decision, action=action, later=False), STAGE, ActionState.REFUSED, why)
     why = _question(decision, context)
     if not why or context.mode is Mode.OBSERVE:
@@ -58,16 +59,21 @@ def _asked(decision: Decision, why: str, context: Context) -> Decision:
         return muted(late, STAGE, ActionState.EXPIRED, "nobody answered in time")
     yes = context.control("approval", action.id)
     if yes is not None and _answers(yes, decision, why, expires, context):
-        return replace(decision, action=replace(action, by=yes.by), asks="")
+        return replace(decision, action=replace(action, by=yes.by[:MOST_NAME]), asks="")
     action = replace(action, state=ActionState.WAITING, why=why, by=POLICY)
     return replace(decision, action=action, muter=STAGE, later=False)
 
 
 def _answers(yes: Control, decision: Decision, why: str, expires: int | None, context: Context) -> bool:
-    """Whether a yes is one to this very question: given after it was put, and in time."""
+    """Whether a yes is one to this very question, and in time.
+
+    It names the question by when it was put: clocks of two hosts are not compared. One by hand may leave that out.
+    """
     before = decision.before
     if before is None or (expires is not None and yes.at_ms >= expires):
         return False
     if before.state is ActionState.INTENDED:  # it was answered, and is tried again
-        return before.by == yes.by and not _unsure(decision, context)
-    return before.state is ActionState.WAITING and before.why == why and yes.at_ms >= (before.at_ms or 0)
+        return before.by == yes.by[:MOST_NAME] and not _unsure(decision, context)
+    if before.state is not ActionState.WAITING or before.why != why:
+        return False
+    return yes.at_ms >= (before.at_ms or 0) if yes.asked_ms is None else yes.asked_ms == before.at_ms

@@ -31,8 +31,9 @@ def _hold(decision: Decision, hour: set[str], now: set[str], context: Context) -
     if len(now - {key}) >= context.settings.held_at_once:
         why = f"{context.settings.held_at_once} holds at once are the limit"
         return muted(decision, STAGE, ActionState.REFUSED, why)
-    hour.add(key)
-    now.add(key)
+    if not decision.asks or context.control("approval", key):  # what only waits for a yes takes nobody's place
+        hour.add(key)
+        now.add(key)
     return decision
 
 

@@ -1,10 +1,13 @@
 """fresh: nothing is done on old knowledge. Catch-up, replay and a silent diagnosis never act."""
 
-from remediation.decision import Context, Decision, muted, postponed
+from remediation.decision import Context, Decision, asked, muted, postponed
+from remediation.ledger import DRAIN
 from remediation.propose import AFTERWARDS
 from sickbay.actions import ActionState
+from sickbay.messages import Incident
 
 STAGE = "fresh"
+NEWS_MS = 600_000  # an incident stands for half an hour after its last sign; within that a node can be repaired [house]
 
 
 def fresh(decisions: tuple[Decision, ...], context: Context) -> tuple[Decision, ...]:
@@ -22,4 +25,17 @@ def _judged(decision: Decision, context: Context) -> Decision:
         return muted(decision, STAGE, ActionState.EXPIRED, why)
     if incident not in judged.open:  # written after that heartbeat: the next one tells
         return postponed(decision, STAGE, "no heartbeat of diagnosis has confirmed it yet")
+    begun = decision.before is not None and decision.before.state is ActionState.INTENDED
+    if decision.do == DRAIN and not begun and context.now_ms - _newest_ms(decision.incident) > NEWS_MS:
+        return asked(decision, STAGE, "the last sign of it is long ago: the node may have been repaired since")
     return decision
+
+
+def _newest_ms(incident: Incident | None) -> int:
+    """When the part last showed the fault, 0 where nobody knows. That it was told only now makes old signs no news."""
+    if incident is None:
+        return 0
+    own = [one for one in incident.evidence if incident.component in (one.component, one.peer)]
+    seen = [at for one in own for at in (one.end_ms, one.window_end_ms, one.onset_to_ms, one.onset_from_ms) if at]
+    told = [at for at in (incident.onset_ms, incident.detected_ms) if at]
+    return max(seen or told, default=0)

@@ -34,4 +34,5 @@ def holder(node: NodeState) -> str:
 
 def told(node: NodeState) -> str:
     """What the scheduler said of a node, in one line."""
-    return f"{'+'.join(sorted(node.flags))} {node.reason} [{node.reason_by}]"[:400]
+    by = f" [{node.reason_by}]" if node.reason_by else ""
+    return " ".join(("+".join(sorted(node.flags)), f"{node.reason}{by}")).strip()[:400]

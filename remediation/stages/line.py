@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from remediation.decision import Context, Decision
-from remediation.ledger import DRAIN, reason
+from remediation.ledger import DRAIN, POLICY, RELEASE, TEST, reason
 from sickbay.actions import Action, ActionState, Mode
 
 STAGE = "ledger"
@@ -61,9 +61,14 @@ def _intended(decision: Decision, context: Context) -> Action:
 
 
 def _why(decision: Decision) -> str:
-    yes = "" if decision.action.by == "policy" else f", approved by {decision.action.by}"
-    incident = decision.incident
-    return f"{incident.fault} at {incident.component}, P {incident.probability:.2f}{yes}" if incident else yes[2:]
+    incident, by = decision.incident, decision.action.by
+    if decision.do == TEST:
+        found = "is it fit for work again?"
+    elif decision.do == RELEASE:
+        found = "its test was passed" if by == POLICY else ""
+    else:
+        found = f"{incident.fault} at {incident.component}, P {incident.probability:.2f}" if incident else ""
+    return ", ".join(filter(None, (found, "" if by == POLICY else f"approved by {by}")))
 
 
 def _given_up(before: Action | None, action: Action) -> bool:

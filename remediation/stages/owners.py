@@ -17,6 +17,8 @@ def owners(decisions: tuple[Decision, ...], context: Context) -> tuple[Decision,
 def _owned(decision: Decision, context: Context) -> Decision:
     if decision.do not in OURS:
         return muted(decision, STAGE, ActionState.SHOWN, "for a person: nothing here does that by itself")
+    if decision.when == "at_checkpoint":  # a living job pays for what comes before that
+        return muted(decision, STAGE, ActionState.SHOWN, "for a person: at the job's next committed checkpoint")
     if decision.do == COLLECT:
         if context.keeps_evidence:
             return decision

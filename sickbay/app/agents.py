@@ -15,6 +15,7 @@ from collectors.gather import Folder
 from collectors.identity import Names
 from collectors.lines import at_of
 from collectors.naming import event_of, identity_key, progress_of
+from collectors.source import Seen
 from sickbay import messages
 from sickbay.components import UNKNOWN
 from sickbay.frames import Matrix
@@ -57,11 +58,11 @@ class Tail:
     def _message(self, reading: Reading, told: Told, seen_ms: int, first: int) -> Iterator[AnyMessage]:
         record, host = reading.record, reading.host or told.host
         at, line = at_of(reading.stamp, seen_ms, UTC), first + reading.line
-        where = {"job": told.job, "at_ms": seen_ms if at is None else at, "path": told.path, "line": line}
+        seen = Seen(record, seen_ms if at is None else at, told.path, line, host, told.job)
         if isinstance(record, Event):
-            yield event_of(record, self.names, host=host, seen_ms=seen_ms, **where)  # type: ignore[arg-type]
+            yield event_of(record, seen, self.names, seen_ms)
         elif isinstance(record, Progress | Step):
-            yield progress_of(record, **where)  # type: ignore[arg-type]
+            yield progress_of(record, seen)
 
 
 class Agents:

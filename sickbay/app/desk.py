@@ -10,10 +10,10 @@ from sickbay import actions, messages
 from sickbay.actions import Action, ActionState, Control, Judged
 from sickbay.app.incidents_topic import current
 from sickbay.app.ledger_lines import CONTROL, ledger_of, line_of
-from sickbay.app.plain import plain
 from sickbay.clock import rfc3339
 from sickbay.log import Log
 from sickbay.messages import Incident
+from sickbay.plain import plain
 
 KINDS = {"approve": "approval", "reject": "rejection"}
 
@@ -47,11 +47,18 @@ class Desk:
         return self.incidents[_only(key, self.incidents, "incident", "sickbay incidents list")]
 
     def waiting(self, key: str) -> list[Action]:
-        """The action of that id that waits for an answer, or all of an incident that do. Raises NotFound, NotAsked."""
+        """The action of that id that waits for an answer, or all of an incident that do. Raises NotFound, NotAsked.
+
+        A release is answered by its own id only: a yes to what contains a fault must not let the node go as well.
+        """
         known = {**dict.fromkeys(self.ledger, "action"), **dict.fromkeys(self.incidents, "incident")}
         found = _only(key, known, "action or incident", "sickbay incidents list")
         lines = self.actions_of(found) if found in self.incidents else [self.ledger[found]]
         waits = [line for line in lines if line.state is ActionState.WAITING]
+        own = [line for line in waits if line.do != "release" or line.id == found]
+        if waits and not own:
+            raise NotAsked(f"{found}: only a release waits; it is answered by its own id: {waits[0].id}")
+        waits = own
         if not waits:
             raise NotAsked(_not_asked(found, lines))
         return waits
@@ -70,7 +77,9 @@ def answer(log: Log, lines: Iterable[Action], do: str, by: str, now_ms: int, not
     for line in told:
         if line.expires_ms is not None and now_ms >= line.expires_ms:
             raise NotAsked(f"action {line.id} waited until {rfc3339(line.expires_ms)}: that time is over")
-    said = [Control(kind=KINDS[do], target=line.id, by=by, at_ms=now_ms, note=note) for line in told]
+    said = [
+        Control(kind=KINDS[do], target=line.id, by=by, at_ms=now_ms, asked_ms=line.at_ms, note=note) for line in told
+    ]
     appender = log.appender()
     try:
         for control in said:
@@ -88,9 +97,7 @@ def rows(here: Desk, *, closed: bool = False) -> list[str]:
     for one in sorted(here.incidents.values(), key=lambda one: (one.onset_ms or 0, one.id)):
         if one.state == "open" or closed:
             found.append(_headline(one))
-            found += [
-                f"    {line.do:<16} {line.state:<9} {line.target}  {line.why}"[:200] for line in here.actions_of(one.id)
-            ]
+            found += [_row(line) for line in here.actions_of(one.id)]
     return [plain(row) for row in found]
 
 
@@ -121,6 +128,11 @@ def held(here: Desk) -> list[Action]:
     open_states = (ActionState.INTENDED, ActionState.DONE, ActionState.VERIFIED)
     drains = [line for line in here.ledger.values() if line.do == "drain_host"]
     return [line for line in drains if line.co_hold or line.state in open_states]
+
+
+def _row(line: Action) -> str:
+    text = f"    {line.do:<16} {line.state:<9} {line.target}  {line.why}"[:200]
+    return f"{text}  (sickbay incidents approve {line.id})" if line.state is ActionState.WAITING else text
 
 
 def _headline(one: Incident) -> str:

@@ -18,6 +18,7 @@ from sickbay.log import Fenced, Log, LogError, OffsetOutOfRange, Output, Record,
 from sickbay.messages import Incident
 from sickbay.selfmetrics import SelfMetrics
 from sickbay.sequences import Sequences
+from sickbay.trouble import Trouble
 from streams.dead_letters import reason_of
 from streams.feature_record import CLOCK_KEY
 from streams.feature_record import decode as decode_features
@@ -61,6 +62,7 @@ class Diagnoser:
         self._admission, self._metrics, self._say = admission or Admission(), metrics or SelfMetrics(), say
         self._window_ms, self._lateness_ms = window_ms, lateness_ms
         self._judge = Judge(self._reader, lang, self._metrics, say)
+        self._trouble = Trouble("diagnosis", say)
         self.damaged = 0
         self.troubled = False  # the newest step failed: wait a little
         self.took = False  # the newest step found something
@@ -99,7 +101,9 @@ class Diagnoser:
         self.troubled = False
         try:
             self._take_in(polls, idle, timeout_s)
-            return self._conclude(now_ms)
+            changed = self._conclude(now_ms)
+            self._trouble.over()
+            return changed
         except FATAL:
             raise
         except LogError as error:
@@ -110,7 +114,7 @@ class Diagnoser:
         """Nobody knows what of the last commit was kept: the log does."""
         self.troubled = True
         self._metrics.count(selfmetrics.LOG_ERRORS, kind=type(error).__name__)
-        self._say(f"diagnosis: {error}")
+        self._trouble.failed(error)
         self._forget()
 
     def _forget(self) -> None:

@@ -11,6 +11,7 @@ import polars as pl
 
 from collectors.codes import in_context
 from diagnosis.case import Case
+from diagnosis.evidence import in_order
 from sickbay import messages
 from sickbay.log import Record
 from sickbay.messages import AnyMessage, Edge, Event, Identity, Placement, Progress, Severity, Step
@@ -83,7 +84,7 @@ class Horizon:
             self.topology, self._fresh_edges = self.topology.add(self._fresh_edges), []
         if self._fresh_placements:
             self.placements, self._fresh_placements = self.placements.add(self._fresh_placements), []
-        events = sorted((event for _, event in self.events), key=lambda e: (e.at_ms or 0, e.path, e.line))
+        events = in_order(event for _, event in self.events)
         return Case(
             now_ms=now_ms,
             events=tuple(in_context(events)),

@@ -3,6 +3,7 @@
 from sickbay import actions, messages
 from sickbay.actions import Judged
 from sickbay.log import Reader, Task
+from sickbay.log.reading import Followed
 from sickbay.messages import Incident
 
 INCIDENTS = "sickbay.incidents.v1"
@@ -27,25 +28,20 @@ class IncidentsView:
     """What stands on the topic, read on with each `read`: the newest word on every incident, and the heartbeat."""
 
     def __init__(self, reader: Reader) -> None:
-        self._reader, self._next = reader, 0
+        self._topic = Followed(reader, _TASK)
         self.incidents: dict[str, Incident] = {}
         self.judged: Judged | None = None
 
-    def read(self) -> int:
-        """Takes what is new. Returns the number of records."""
-        self._next = max(self._next, self._reader.bounds(_TASK).begin)
-        count = 0
-        while records := self._reader.read(_TASK, self._next):
-            for record in records:
-                count, self._next = count + 1, record.offset + 1
-                found = told(record.value)
-                if isinstance(found, Judged):
-                    self.judged = found
-                elif found is not None:
-                    self.incidents[found.id] = found
-                elif record.value is None:
-                    self.incidents.pop(record.key.decode("utf-8", "replace"), None)
-        return count
+    def read(self) -> None:
+        """Takes what is new."""
+        for record in self._topic.read():
+            found = told(record.value)
+            if isinstance(found, Judged):
+                self.judged = found
+            elif found is not None:
+                self.incidents[found.id] = found
+            elif record.value is None:
+                self.incidents.pop(record.key.decode("utf-8", "replace"), None)
 
 
 def current(reader: Reader) -> tuple[dict[str, Incident], Judged | None]:

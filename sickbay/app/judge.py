@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterable
 from diagnosis.case import Case, Detector
 from diagnosis.engine import advanced, detectors
 from remediation.plan import planned
+from remediation.verbs import verbs
 from sickbay import actions, messages, selfmetrics
 from sickbay.actions import JUDGED_KEY, Judged
 from sickbay.app.incidents_topic import INCIDENTS, current
-from sickbay.app.reading import since
-from sickbay.log import Output, Reader, Record, Task
+from sickbay.log import Output, Reader, Task
+from sickbay.log.reading import records, since
 from sickbay.messages import Evidence, Incident
 from sickbay.selfmetrics import SelfMetrics
 
@@ -38,10 +39,9 @@ class Judge:
         self._beaten_ms = 0
         task = Task(EVIDENCE, 0)
         at = self._newest_ms(task)
-        offset = since(self._reader, task, at - KNOWN_MS)
-        while records := self._reader.read(task, offset, 2000):
-            offset = records[-1].offset + 1
-            self._known |= {record.key.decode("utf-8", "replace"): record.append_ms for record in _told(records)}
+        for record in records(self._reader, task, since(self._reader, task, at - KNOWN_MS)):
+            if record.key and record.value:
+                self._known[record.key.decode("utf-8", "replace")] = record.append_ms
 
     def _newest_ms(self, task: Task) -> int:
         bounds = self._reader.bounds(task)
@@ -114,10 +114,6 @@ class Judge:
         return guarded
 
 
-def _told(records: Iterable[Record]) -> Iterable[Record]:
-    return (record for record in records if record.key and record.value)
-
-
 def _word(incident: Incident | None) -> tuple[object, ...]:
     """What people would want to be told of again."""
     if incident is None:
@@ -127,4 +123,7 @@ def _word(incident: Incident | None) -> tuple[object, ...]:
 
 def _record(incident: Incident | None) -> tuple[object, ...]:
     """What a change of must go into the log: the word, and what remediation acts on."""
-    return () if incident is None else (*_word(incident), incident.plan, incident.affected.jobs, incident.merged_into)
+    if incident is None:
+        return ()
+    sure = tuple(incident.probability >= verbs()[step.do].least_p for step in incident.plan)
+    return (*_word(incident), incident.plan, sure, incident.affected.jobs, incident.merged_into)

@@ -3,8 +3,9 @@
 from sickbay import selfmetrics
 from sickbay.app.incidents_topic import IncidentsView
 from sickbay.app.service import Context
-from sickbay.log import Closed, LogError, Reader, Task, tasks_of
+from sickbay.log import Closed, LogError, Position, Reader, Task, tasks_of
 from sickbay.topics import Topic
+from sickbay.trouble import Trouble
 from streams.runner import read_mark
 
 LOOK_MS = 5_000
@@ -21,6 +22,8 @@ class Lag:
     def __init__(self, context: Context) -> None:
         self._context, self._reader = context, context.log.reader()
         self._incidents = IncidentsView(context.log.reader())
+        self._trouble = Trouble("lag", context.say)
+        self._since_ms: dict[tuple[str, ...], int] = {}  # by group, topic, partition: what was not read since when
         self._next_ms = 0
 
     def step(self, now_ms: int) -> bool:
@@ -29,42 +32,39 @@ class Lag:
             return False
         self._next_ms = now_ms + LOOK_MS
         try:
-            self._context.metrics.tell(selfmetrics.LOG_LAG, self._lags(now_ms))
+            self._look(now_ms)
             self._incidents.read()
-            if (judged := self._incidents.judged) is not None:
-                age_s = max(0.0, (now_ms - judged.as_of_ms) / 1000)
-                self._context.metrics.set(selfmetrics.HEARTBEAT_AGE, age_s)
+            self._trouble.over()
         except Closed:
             raise
         except LogError as error:
             self._context.metrics.count(selfmetrics.LOG_ERRORS, kind=type(error).__name__)
-            self._context.say(f"lag: {error}")
+            self._trouble.failed(error)
+        ages = {place: max(0, now_ms - since_ms) / 1000 for place, since_ms in self._since_ms.items()}
+        self._context.metrics.tell(selfmetrics.LOG_LAG, ages)
+        if (judged := self._incidents.judged) is not None:  # grows old while nothing can be read
+            self._context.metrics.set(selfmetrics.HEARTBEAT_AGE, max(0.0, (now_ms - judged.as_of_ms) / 1000))
         return False
 
-    def _lags(self, now_ms: int) -> dict[tuple[str, ...], float]:
-        topics, found = self._context.log.topics, dict[tuple[str, ...], float]()
+    def _look(self, now_ms: int) -> None:
+        topics = self._context.log.topics
         for group, names in GROUPS.items():
-            for task in tasks_of(topics, names):
-                lag = lag_ms(self._reader, group, task, topics[task.topic], now_ms)
-                if lag is not None:
-                    found[group, task.topic, str(task.partition)] = lag / 1000
-        return found
+            for task, position in self._reader.positions(group, tasks_of(topics, names)).items():
+                place = (group, task.topic, str(task.partition))
+                self._since_ms[place] = since_ms(self._reader, task, position, topics[task.topic], now_ms)
 
     def close(self) -> None:
         """Nothing is open."""
 
 
-def lag_ms(reader: Reader, group: str, task: Task, topic: Topic, now_ms: int) -> int | None:
-    """The age of a group's committed frontier; None where it never committed. A ticked topic that gets no ticks grows
-    old for all; of any other the age is that of the oldest record that waits."""
-    position = reader.committed(group, task)
-    if position is None:
-        return None
+def since_ms(reader: Reader, task: Task, position: Position, topic: Topic, now_ms: int) -> int:
+    """Up to when a group has read. A ticked topic that gets no ticks grows old for all; of any other it is the time of
+    the oldest record that waits."""
     clock_ms = read_mark(position).clock_ms
     if topic.driving and clock_ms:
-        return max(0, now_ms - clock_ms)
+        return clock_ms
     bounds = reader.bounds(task)
     if position.offset >= bounds.end:
-        return 0
+        return now_ms
     waiting = reader.read(task, max(bounds.begin, position.offset), 1)
-    return max(0, now_ms - waiting[0].append_ms) if waiting else 0
+    return waiting[0].append_ms if waiting else now_ms

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from sickbay.log import Appender, Log, LogError, Reader, Task
+from sickbay.log.reading import records
 from streams.dead_letters import DEADLETTER, DeadLetter, decode
 
 _TASK = Task(DEADLETTER, 0)
@@ -20,16 +21,13 @@ class Letter(Struct, frozen=True):
 def letters(reader: Reader, topic: str = "") -> list[Letter]:
     """All letters that are kept, of one source topic if one is named, the oldest first."""
     found: list[Letter] = []
-    at = reader.bounds(_TASK).begin
-    while records := reader.read(_TASK, at, 2000):
-        at = records[-1].offset + 1
-        for record in records:
-            try:
-                letter = decode(record.value or b"")
-            except ValueError:  # a tick, or not one of ours
-                continue
-            if topic in ("", letter.topic):
-                found.append(Letter(record.offset, letter))
+    for record in records(reader, _TASK):
+        try:
+            letter = decode(record.value or b"")
+        except ValueError:  # a tick, or not one of ours
+            continue
+        if topic in ("", letter.topic):
+            found.append(Letter(record.offset, letter))
     return found
 
 

@@ -8,6 +8,7 @@ from sickbay.admission import Admission
 from sickbay.app.diagnoser import Diagnoser
 from sickbay.layouts import Schemas, UnknownLayout, decoded
 from sickbay.log import Log, Record, Task, driving, tick
+from sickbay.log.reading import Followed
 from sickbay.messages import Incident
 from sickbay.schema import TABLES
 from sickbay.selfmetrics import SelfMetrics
@@ -26,7 +27,7 @@ class FrameReader:
     """Decodes frames; reads the schemas topic when it meets a layout that it does not know."""
 
     def __init__(self, log: Log, admission: Admission | None = None, metrics: SelfMetrics | None = None) -> None:
-        self._reader, self._schemas, self._next = log.reader(), Schemas(), 0
+        self._topic, self._schemas = Followed(log.reader(), Task(SCHEMAS, 0)), Schemas()
         self._admission, self._metrics = admission or Admission(), metrics or SelfMetrics()
 
     def __call__(self, record: Record) -> Told:
@@ -46,19 +47,12 @@ class FrameReader:
         return Told(known, frame.host, frame.incarnation, frame.sequence)
 
     def _learn(self) -> None:
-        task = Task(SCHEMAS, 0)
-        self._next = max(self._next, self._reader.bounds(task).begin)
-        while records := self._reader.read(task, self._next):
-            for record in records:
-                self._next = record.offset + 1
-                self._learn_one(record)
-
-    def _learn_one(self, record: Record) -> None:
-        try:
-            if record.value:
-                self._schemas.learn(decoded(record.value))
-        except ValueError:  # frames of that layout go to the dead letters
-            self._metrics.count(selfmetrics.LOG_ERRORS, kind="BadLayout")
+        for record in self._topic.read():
+            try:
+                if record.value:
+                    self._schemas.learn(decoded(record.value))
+            except ValueError:  # frames of that layout go to the dead letters
+                self._metrics.count(selfmetrics.LOG_ERRORS, kind="BadLayout")
 
 
 def window_maker(

@@ -3,7 +3,7 @@
 Who is who comes first, then when is when, then everything gets its one name and its date.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
 
@@ -14,6 +14,7 @@ from collectors.formats.reading import Reading
 from collectors.gather import Gathered
 from collectors.identity import Names, addresses, host_for, hosts_told, short_names, stand_in, told_host
 from collectors.neighbours import Bounds, bounds
+from diagnosis.evidence import in_order
 from sickbay.components import UNKNOWN, Kind, Name, name
 from sickbay.messages import Change, Edge, Event, Identity, Placement, Progress, Step, replace
 from sickbay.placement import Placements
@@ -53,17 +54,14 @@ def merge(inputs: Sequence[Gathered], host: str | None, zone: tzinfo) -> tuple[N
         dates = [dater.at_ms(reading.stamp, reading.boot_s) for reading in ordered]
         for reading, between in zip(ordered, bounds(dates), strict=True):
             joiner.add(reading, found.path, owner, job or UNKNOWN, dater, between)
-    placed = _with_jobs(joiner.joined.events, Placements(joiner.joined.placements))
-    joiner.joined.events = _in_order(codes.in_context(_in_order(placed)))
+    placements = Placements(joiner.joined.placements)
+    placed = [_with_job(event, placements) for event in joiner.joined.events]
+    joiner.joined.events = in_order(codes.in_context(in_order(placed)))
     return joiner.names, joiner.joined
 
 
-def _with_jobs(events: Iterable[Event], placements: Placements) -> list[Event]:
-    """Events with the one job that ran on their component or host then, where they do not tell it themselves."""
-    return [_with_job(event, placements) for event in events]
-
-
 def _with_job(event: Event, placements: Placements) -> Event:
+    """The event with the one job that ran on its component or host then, where it does not tell one itself."""
     nameless = event.component == NAMELESS_JOB
     if event.job or not (nameless or event.component.partition(":")[0] == Kind.ACCELERATOR):
         return event
@@ -75,10 +73,6 @@ def _with_job(event: Event, placements: Placements) -> Event:
     component = name(Kind.JOB, job) if nameless else event.component
     with_job: Event = replace(event, job=job, component=component)
     return with_job
-
-
-def _in_order(events: Iterable[Event]) -> list[Event]:
-    return sorted(events, key=lambda e: (e.at_ms is None, e.at_ms or 0, e.path, e.line))
 
 
 class _Joiner:

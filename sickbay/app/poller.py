@@ -1,6 +1,7 @@
 """Polling as a stage of a service: it begins with what an earlier run told, so that nothing stays open for ever."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from msgspec import ValidationError
 
@@ -8,11 +9,11 @@ from collectors.poll import Poller, sources
 from sickbay.admission import secret
 from sickbay.app.service import Context, Make
 from sickbay.log import Log, tasks_of
+from sickbay.log.reading import records
 from sickbay.messages import AnyMessage, decode
 from sickbay.settings import Config
 
-SLACK_S = 10.0  # for the log's answer
-BATCH = 2000
+SLACK_S = 30.0  # for the log's answers: an append waits so long for brokers that are away
 
 
 def polling(names: Sequence[str]) -> Make:
@@ -39,12 +40,7 @@ def _told(log: Log, topic: str) -> Iterator[AnyMessage]:
     """Everything that a topic still holds, in order; what cannot be read is somebody else's."""
     reader = log.reader()
     for task in tasks_of(log.topics, [topic]):
-        offset = reader.bounds(task).begin
-        while records := reader.read(task, offset, BATCH):
-            offset = records[-1].offset + 1
-            for record in records:
-                if record.value:
-                    try:
-                        yield decode(record.value)
-                    except ValidationError:
-                        continue
+        for record in records(reader, task):
+            if record.value:
+                with suppress(ValidationError):
+                    yield decode(record.value)

@@ -12,8 +12,9 @@ from remediation.ledger import Ledger
 from sickbay import actions, messages
 from sickbay.actions import Action, ActionState, Control, Judged
 from sickbay.app.incidents_topic import INCIDENTS, told
-from sickbay.app.ledger_lines import ACTIONS, CONTROL, Followed, controls_of, ledger_of
+from sickbay.app.ledger_lines import ACTIONS, CONTROL, controls_of, ledger_of
 from sickbay.log import Fenced, Log, LogBusy, OutcomeUnknown, Output, Position, Reader, Record, Replaced, Task, TaskLog
+from sickbay.log.reading import Followed
 from sickbay.messages import Incident, Placement
 from sickbay.placement import Placements
 
@@ -41,6 +42,7 @@ class Inputs:
     controls: dict[bytes, Control] = field(default_factory=dict)
     placements: Placements = field(default_factory=Placements)
     uncertain: frozenset[str] = frozenset()
+    unreadable: int = 0  # records of incidents or the ledger: the word before each still counts
     _offsets: dict[str, int] = field(default_factory=dict)  # of incidents
     _judged_at: int = -1
     _tasks: TaskLog = field(init=False)
@@ -119,7 +121,7 @@ class Inputs:
         self.controls, self.placements = {}, Placements()
         self._beside = {task: Followed(self._reader, task) for task in (CONTROL, PLACEMENT)}
         self._beside_ms = 0
-        self.ledger = Ledger(ledger_of(self._reader))
+        self.ledger = Ledger(ledger_of(self._reader, self._unread))
         begun = (line for line in self.ledger.lines.values() if line.state is ActionState.INTENDED)
         self.uncertain = frozenset(line.id for line in begun)
         self._next, self._heard_s, self._anew = begin, self.monotonic(), False
@@ -134,13 +136,18 @@ class Inputs:
                 self.incidents[found.id], self._offsets[found.id] = found, record.offset
             elif record.value is None:
                 self.incidents.pop(record.key.decode("utf-8", "replace"), None)
+            else:
+                self._unread(record)
+
+    def _unread(self, record: Record) -> None:
+        self.unreadable += 1
 
     def _aside(self, now_ms: int) -> bool:
         """Controls and placements, now and then."""
         if self._next is None or abs(now_ms - self._beside_ms) < ASIDE_MS:
             return False
         self._beside_ms = now_ms
-        said = self._beside[CONTROL].read()
+        said = list(self._beside[CONTROL].read())
         self.controls = controls_of(said, self.controls)
         placed = [_placement(record) for record in self._beside[PLACEMENT].read()]
         known = [one for one in placed if one is not None]

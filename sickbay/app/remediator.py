@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from remediation.decision import Context, Decision
 from remediation.hands import WITHIN_MS, Hands, Moment
-from remediation.ledger import COLLECT, DRAIN, REQUEUE, TEST, Ledger
+from remediation.ledger import COLLECT, DRAIN, RELEASE, REQUEUE, TEST, Ledger
 from remediation.policy import decide
 from remediation.propose import proposed
 from remediation.schedulers import JobState, NodeState, Scheduler, SchedulerError, Unreachable
@@ -34,9 +34,13 @@ from sickbay.settings import Config
 from streams.runner import FATAL
 
 LOOK_MS = 1_000  # between two looks
+ASKING = (
+    4  # a look that took long is followed by a pause of so many times that: most of the scheduler's time is its own
+)
+LATE_MS = 3_600_000  # so long a hold that was given up is looked for: a question on its way may still have been heard
 LOOK_S = 90.0  # that one may take: it reads and writes a scheduler that may need seconds for each answer
-WAIT_MS = 1_000  # after a call in vain; doubles
-SLOW_MS = 15_000  # the longest such wait
+WAIT_S = 1.0  # after a call in vain; doubles
+SLOW_S = 15.0  # the longest such wait
 OUTCOMES = "sickbay.outcomes.v1"
 
 
@@ -66,7 +70,7 @@ class _Unread:
     """The scheduler does not answer."""
 
     why: str = ""
-    until_ms: int = 0
+    until_s: float = 0.0  # of the monotonic clock: the other one may be set back
     times: int = 0
 
 
@@ -83,7 +87,8 @@ class Remediator:
     errands: Errands = field(init=False)
     hands: Hands | None = field(init=False, default=None)
     _next_ms: int = 0
-    _waits_ms: dict[str, int] = field(default_factory=dict)  # of an action: no try before that
+    _pause_ms: int = LOOK_MS
+    _waits_s: dict[str, float] = field(default_factory=dict)  # of an action: no try before that
     _unread: _Unread = field(default_factory=_Unread)
     _told_trouble: str = ""
 
@@ -95,15 +100,18 @@ class Remediator:
 
     def step(self, now_ms: int) -> bool:
         """One look where there is a reason for one. Raises Replaced where another process took this one's place."""
-        waits = 0 < self._next_ms - now_ms <= LOOK_MS  # else the time has come, or the clock was set
+        waits = 0 < self._next_ms - now_ms <= self._pause_ms  # else the time has come, or the clock was set
         try:
             news = self.inputs.read(now_ms)
+            self._unreadable()
             if not self.inputs.active:
                 return news
             if waits and not news and not self._ended(now_ms):
                 return False
-            self._next_ms = now_ms + LOOK_MS
+            self._next_ms, began_s = now_ms + self._pause_ms, self.monotonic()
             changed = self._look(now_ms)
+            self._pause_ms = max(LOOK_MS, round((self.monotonic() - began_s) * 1000 * ASKING))
+            self._next_ms = now_ms + self._pause_ms
         except NotWritten:
             return False
         except FATAL:
@@ -121,6 +129,15 @@ class Remediator:
         """Ends tests, leaves the group; what was begun is settled by whoever comes next."""
         self.errands.close()
         self.inputs.close()
+
+    def _unreadable(self) -> None:
+        """Says that something was written that this version cannot read."""
+        if count := self.inputs.unreadable:
+            self.inputs.unreadable = 0
+            self.context.metrics.count(selfmetrics.LOG_ERRORS, count, kind="unreadable")
+            self.context.say(
+                f"remediation: {count} records of incidents or the ledger cannot be read: a newer version's?"
+            )
 
     def _trouble(self, text: str) -> None:
         if text != self._told_trouble:
@@ -174,15 +191,16 @@ class Remediator:
 
     def _act(self, decisions: Iterable[Decision], context: Context, seen: Moment) -> bool:
         """Does what is intended. True where the world changed and is to be looked at again at once."""
-        changed = False
+        changed = done = False
         for one in decisions:
-            if one.action.state is not ActionState.INTENDED or self._waits_ms.get(one.action.id, 0) > context.now_ms:
+            if one.action.state is not ActionState.INTENDED or self._waits_s.get(one.action.id, 0) > self.monotonic():
                 continue
             if one.do in (TEST, COLLECT):
                 self.errands.begin(one, context)
-            elif (self.monotonic() - seen.monotonic_s) * 1000 > WITHIN_MS / 2:
-                return True  # a look that is soon too old: another one, before the next write
+            elif done and (self.monotonic() - seen.monotonic_s) * 1000 > WITHIN_MS / 2:
+                return True  # a look that is getting old: another one, before the next write
             elif self.hands is not None:
+                done = True
                 changed |= self._done(one, self.hands.do(one.action, self.inputs.ledger.holds.get(one.host), seen))
         return changed
 
@@ -191,7 +209,7 @@ class Remediator:
             self._write(lines)
         key, tries = decision.action.id, self.hands.tries.get(decision.action.id, 0) if self.hands else 0
         if any(line.id == key and line.state is ActionState.INTENDED for line in lines):
-            self._waits_ms[key] = self.context.clock() + min(WAIT_MS << tries - 1, SLOW_MS)
+            self._waits_s[key] = self.monotonic() + min(WAIT_S * 2 ** (tries - 1), SLOW_S)
             self.context.metrics.count(selfmetrics.SCHEDULER_ERRORS, kind="in_vain")
             return False
         if any(line.do == DRAIN and line.state is ActionState.VERIFIED for line in lines):
@@ -225,31 +243,28 @@ class Remediator:
             uncertain=inputs.uncertain, keeps_evidence=self.errands.folder is not None,
         )  # fmt: skip
         wanted = proposed(known)
-        if self.scheduler is None or not (wanted or self._watched()):
+        watched, jobs = _watched(inputs.ledger, now_ms), _jobs(wanted, inputs.ledger)
+        if self.scheduler is None or not (wanted or watched or jobs):
             return known
-        nodes, jobs = self._asked(self.scheduler, _jobs(wanted, inputs.ledger), now_ms)
-        return replace(known, nodes=nodes, jobs=jobs, unreadable=self._unread.why)
-
-    def _watched(self) -> bool:
-        ledger = self.inputs.ledger
-        under_way = any(line.state in UNDER_WAY for line in ledger.lines.values())
-        return bool(ledger.holds or ledger.co_holds) or under_way
+        nodes, found = self._asked(self.scheduler, _nodes(wanted, watched), jobs)
+        return replace(known, nodes=nodes, jobs=found, unreadable=self._unread.why)
 
     def _asked(
-        self, scheduler: Scheduler, jobs: frozenset[str], now_ms: int
+        self, scheduler: Scheduler, names: frozenset[str], jobs: frozenset[str]
     ) -> tuple[Mapping[str, NodeState], Mapping[str, JobState]]:
-        """All nodes, and those jobs. After an answer that did not come, it is asked again later, ever more seldom."""
-        if now_ms < self._unread.until_ms:
+        """Those nodes (none: all), and those jobs. After a question in vain, the next comes later and later."""
+        if self.monotonic() < self._unread.until_s:
             return {}, {}
         try:
-            nodes = scheduler.nodes()
+            nodes = scheduler.nodes(names)
             found = scheduler.jobs(jobs) if jobs else {}
         except SchedulerError as error:
             times = self._unread.times + 1
             why = "no answer" if isinstance(error, Unreachable) else "it refuses to answer"
             if not self._unread.why:
                 self.context.say(f"remediation: the scheduler cannot be read: {error}")
-            self._unread = _Unread(why, now_ms + min(WAIT_MS << min(times, 8) - 1, SLOW_MS), times)
+            until_s = self.monotonic() + min(WAIT_S * 2 ** (min(times, 8) - 1), SLOW_S)
+            self._unread = _Unread(why, until_s, times)
             self.context.metrics.count(selfmetrics.SCHEDULER_ERRORS, kind=type(error).__name__.lower())
             return {}, {}
         self._unread = _Unread()
@@ -261,6 +276,23 @@ def _folder(config: Config) -> Path | None:
     if config.remediation.evidence:
         return Path(config.remediation.evidence)
     return Path(config.archive.path, "bundles") if config.archive.path else None
+
+
+def _watched(ledger: Ledger, now_ms: int) -> set[str]:
+    """The hosts that lines of the ledger speak of: held, under way, or given up not long since."""
+    under_way = {
+        line.target for line in ledger.lines.values() if line.state in UNDER_WAY and line.do in (DRAIN, RELEASE)
+    }
+    late = {line.target for line in ledger.holds_begun(now_ms - LATE_MS)}
+    return {*ledger.holds, *ledger.co_holds, *under_way, *late}
+
+
+def _nodes(wanted: Iterable[Decision], watched: set[str]) -> frozenset[str]:
+    """Names of the nodes to ask for: none, which is all of them, where spare ones are to be counted for a job."""
+    if any(one.do == REQUEUE for one in wanted):
+        return frozenset()
+    hosts = {one.host for one in wanted if one.host} | watched
+    return frozenset(host.removeprefix(f"{Kind.HOST}:") for host in hosts)
 
 
 def _jobs(wanted: Iterable[Decision], ledger: Ledger) -> frozenset[str]:

@@ -15,10 +15,10 @@ from sickbay import __version__
 from sickbay.actions import Action
 from sickbay.answer import Answer, as_dict, event_rows, incident_row
 from sickbay.app.labels import labels as terminal_labels
-from sickbay.app.plain import plain
 from sickbay.app.story import Story
 from sickbay.app.terminal import print_incident
 from sickbay.clock import rfc3339
+from sickbay.plain import plain
 
 SCHEMA = "sickbay.report/1"
 _COLOURS = {"onset": "bold red", "incident": "bold", "closed": "green", "outcome": "green"}

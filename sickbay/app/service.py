@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from sickbay.app.exposition import Exposition
-from sickbay.log import Log, wall_ms
+from sickbay.log import Log, LogBusy, wall_ms
 from sickbay.selfmetrics import SelfMetrics
 from sickbay.settings import Config
+from sickbay.trouble import Trouble
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,11 @@ class Stage(Protocol):
 Make = Callable[[Context], Stage]
 
 IDLE_S = 0.05  # between two looks that found nothing
+AGAIN_S = 1.0  # between two attempts to make a stage while the log does not answer
 DRAIN_S = 20.0  # for a stage to end in good order
-STEP_S = 10.0  # for one step: what takes longer hangs, and the process ends
+STEP_S = (
+    20.0  # for one step: what takes longer hangs, and the process ends; twice what the slowest failing commit takes
+)
 READY_S = 10.0  # since the newest step of a stage that counts as at work
 ASLEEP_S = 2.0  # between two looks of the watchdog, which are 0.2 s apart: the whole process stood still meanwhile
 
@@ -138,9 +142,25 @@ class Service:
         """Ask every stage to end."""
         self._stop.set()
 
+    def _patiently(self, name: str, make: Make) -> Stage | None:
+        """The stage, once the log answers; None where the stop comes first."""
+        trouble = Trouble(name, self.context.say)
+        while not self._stop.is_set():
+            try:
+                stage = make(self.context)
+                trouble.over()
+                return stage
+            except LogBusy as error:
+                trouble.failed(error)
+                self._stop.wait(AGAIN_S)
+        return None
+
     def _run(self, name: str, make: Make) -> None:
         try:
-            stage = self._made[name] = make(self.context)
+            stage = self._patiently(name, make)
+            if stage is None:
+                return
+            self._made[name] = stage
             try:
                 while not self._stop.is_set():
                     self.beats[name] = time.monotonic()

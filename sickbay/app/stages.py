@@ -11,13 +11,15 @@ from sickbay.app.diagnoser import Diagnoser
 from sickbay.app.lag import Lag
 from sickbay.app.live import TELEMETRY, WINDOWS_GROUP, widths, window_maker
 from sickbay.app.service import Context, Make, Stage
-from sickbay.log import LogError, driving, tick
+from sickbay.log import LogError, Outcome, Task, driving, tasks_of
 from sickbay.selfmetrics import Metric, SelfMetrics
 from sickbay.settings import Config
+from sickbay.trouble import Trouble
 from streams.runner import FATAL, Runner
 from streams.window_task import WindowTask
 
 TICK_MS = 1000
+FLUSH_S = 2.0  # for ticks to arrive: else it is told, and looked at again with the next ones
 SWEEP_MS, SWEEP_S = 5_000, 0.5  # the embedded log's own upkeep: so often, at most so long
 POLL_S = 0.2  # that a poll waits where nothing is there
 TROUBLE_S = 0.5  # wait after a step that failed: the log may be away for a while
@@ -28,7 +30,10 @@ class Ticker:
 
     def __init__(self, context: Context) -> None:
         self._context, self._appender = context, context.log.appender()
-        self._topics, self._next_ms, self._sweep_ms = driving(context.log.topics), 0, 0
+        self._tasks = tasks_of(context.log.topics, driving(context.log.topics))
+        self._open: dict[Task, Outcome] = {}  # the newest tick of each partition
+        self._trouble = Trouble("ticker", context.say)
+        self._next_ms = self._sweep_ms = 0
 
     def step(self, now_ms: int) -> bool:
         """One tick where a second is over."""
@@ -36,16 +41,22 @@ class Ticker:
             return False
         self._next_ms = now_ms + TICK_MS
         try:
-            outcomes = tick(self._appender, self._context.log.topics, self._topics)
-            self._appender.flush()
-            self._context.metrics.count(selfmetrics.LOG_APPENDED, len(outcomes), topic="ticks")
+            self._tick()
             self._sweep(now_ms)
+            self._trouble.over()
         except FATAL:
             raise
         except LogError as error:  # without ticks all that follows stands still and says so: lag, heartbeat
             self._context.metrics.count(selfmetrics.LOG_ERRORS, kind=type(error).__name__)
-            self._context.say(f"ticker: {error}")
+            self._trouble.failed(error)
         return False
+
+    def _tick(self) -> None:
+        """A partition whose last tick is still under way gets no other: they would all come at once."""
+        due = [task for task in self._tasks if task not in self._open or self._open[task].done()]
+        self._open |= {task: self._appender.append(task.topic, b"", b"", partition=task.partition) for task in due}
+        self._appender.flush(FLUSH_S)
+        self._context.metrics.count(selfmetrics.LOG_APPENDED, len(due), topic="ticks")
 
     def _sweep(self, now_ms: int) -> None:
         sweep = getattr(self._context.log, "sweep", None)
@@ -57,7 +68,7 @@ class Ticker:
             pass
 
     def close(self) -> None:
-        """Nothing is open."""
+        """The last ticks are nobody's loss."""
 
 
 _COUNTED: Mapping[str, tuple[Metric, str]] = {  # what a window task counts: the metric, and its label

@@ -13,9 +13,9 @@ from sickbay import messages
 from sickbay.actions import Action, Outcome
 from sickbay.admission import Admission
 from sickbay.app.incidents_topic import told as told_incident
-from sickbay.app.reading import since
 from sickbay.components import HOST_SCOPED, Kind, Name, host_of
-from sickbay.log import OffsetOutOfRange, Reader, Record, Task
+from sickbay.log import Reader, Record, Task
+from sickbay.log.reading import records, since
 from sickbay.messages import Event, Incident, Placement
 from sickbay.topics import TOPICS, partition_of
 
@@ -68,7 +68,7 @@ def story(reader: Reader, wanted: str, admitted: Admission | None = None) -> Sto
     admitted = admitted or Admission()
     told = _incidents(reader)
     found = Story(incidents=told[chosen(wanted, told)])
-    ids = {found.incident.id} | {one for one, records in told.items() if _went_into(records, found.incident.id)}
+    ids = {found.incident.id} | {one for one, versions in told.items() if _went_into(versions, found.incident.id)}
     found.actions = [one for one in _kept(reader, ACTIONS, _ledger, Action) if one.message.incident in ids]
     found.outcomes = [one for one in _kept(reader, OUTCOMES, _ledger, Outcome) if one.message.incident in ids]
     hit = set(found.incident.affected.jobs)
@@ -97,15 +97,15 @@ def chosen(wanted: str, known: "dict[str, list[Told[Incident]]]") -> str:
 
 def _incidents(reader: Reader) -> dict[str, list[Told[Incident]]]:
     found: dict[str, list[Told[Incident]]] = {}
-    for record in _records(reader, Task(INCIDENTS, 0), 0):
+    for record in records(reader, Task(INCIDENTS, 0)):
         one = told_incident(record.value)
         if isinstance(one, Incident):
             found.setdefault(one.id, []).append(Told(record.append_ms, one))
     return found
 
 
-def _went_into(records: list[Told[Incident]], id: str) -> bool:
-    return records[-1].message.merged_into == id
+def _went_into(versions: list[Told[Incident]], id: str) -> bool:
+    return versions[-1].message.merged_into == id
 
 
 def _ledger(record: Record) -> ledger.LedgerMessage:
@@ -123,7 +123,7 @@ def _opened(admitted: Admission) -> Callable[[Record], messages.AnyMessage]:
 
 def _kept(reader: Reader, topic: str, decode: Callable[[Record], object], kind: type[M]) -> Iterator[Told[M]]:
     """All messages of one kind that a compacted topic keeps."""
-    for record in _records(reader, Task(topic, 0), 0):
+    for record in records(reader, Task(topic, 0)):
         one = _decoded(decode, record)
         if isinstance(one, kind):
             yield Told(record.append_ms, one)
@@ -134,7 +134,7 @@ def _claims(reader: Reader, found: Story) -> dict[str, int]:
     wanted = {one.id for one in (*found.incident.evidence, *found.incident.against)}
     task, until_ms = Task(EVIDENCE, 0), found.incidents[-1].append_ms + AFTER_MS
     appended: dict[str, int] = {}
-    for record in _records(reader, task, since(reader, task, _start_ms(found) - BEFORE_MS)):
+    for record in records(reader, task, since(reader, task, _start_ms(found) - BEFORE_MS)):
         if record.append_ms > until_ms or wanted <= appended.keys():
             break
         key = record.key.decode("utf-8", "replace")
@@ -154,7 +154,7 @@ def _events(reader: Reader, found: Story, admitted: Admission) -> Iterator[Told[
     left = MAX_EVENTS
     for partition in sorted({partition_of(host.encode(), TOPICS[EVENTS].partitions) for host in hosts}):
         task = Task(EVENTS, partition)
-        for record in _records(reader, task, since(reader, task, from_ms)):
+        for record in records(reader, task, since(reader, task, from_ms)):
             if record.append_ms > until_ms or not left:
                 break
             event = _decoded(_opened(admitted), record)
@@ -191,19 +191,3 @@ def _decoded(decode: Callable[[Record], M], record: Record) -> M | None:
         return decode(record) if record.value else None
     except ValueError:
         return None
-
-
-def _records(reader: Reader, task: Task, offset: int) -> Iterator[Record]:
-    """The records from an offset on, up to where the log ends now: a live one goes on growing."""
-    bounds = reader.bounds(task)
-    offset = max(offset, bounds.begin)
-    while offset < bounds.end:
-        try:
-            records = reader.read(task, offset, 1000)
-        except OffsetOutOfRange as error:  # removed while we read
-            offset = max(offset + 1, error.bounds.begin)
-            continue
-        if not records:
-            return
-        yield from records
-        offset = records[-1].offset + 1

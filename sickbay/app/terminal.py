@@ -11,7 +11,7 @@ from rich.text import Text
 
 from sickbay.answer import Answer, EventRow, IncidentRow, InputRow
 from sickbay.app.labels import labels
-from sickbay.app.plain import plain
+from sickbay.plain import plain
 
 _COLOURS = {"fatal": "bold red", "error": "red", "warning": "yellow", "info": "dim"}
 MAX_LINES = 8  # evidence lines an incident shows; the JSON has all

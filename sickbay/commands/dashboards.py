@@ -66,7 +66,7 @@ def _check(prometheus: str | None, json: bool) -> int:
 
 
 def _lines(faults: dict[str, list[str]], answers: "dict[str, list[Checked]]") -> list[str]:
-    from sickbay.app.plain import plain
+    from sickbay.plain import plain
 
     lines = [f"{name}: {line}" for name, board in faults.items() for line in board]
     for name, board in answers.items():

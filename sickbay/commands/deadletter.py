@@ -56,7 +56,7 @@ def _list(found: "list[Letter]", json: bool) -> int:
 def _line(one: "Letter") -> str:
     from datetime import UTC, datetime
 
-    from sickbay.app.plain import plain
+    from sickbay.plain import plain
 
     letter = one.letter
     at = datetime.fromtimestamp(letter.append_ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -64,7 +64,7 @@ def _problem(seed: int, report: Path | None) -> str:
 
 
 def _say(at_s: int, incident: "Incident") -> None:
-    from sickbay.app.plain import plain
+    from sickbay.plain import plain
 
     sure = f"P {incident.probability:.2f}"
     head = "closed" if incident.state == "closed" else incident.verdict.upper()

@@ -76,8 +76,8 @@ def _show(here: "Desk", key: str, json: bool) -> int:
 
 def _answer(log: "Log", here: "Desk", do: str, key: str, by: str, note: str, json: bool) -> int:
     from sickbay.app.desk import answer
-    from sickbay.app.plain import plain
     from sickbay.log import wall_ms
+    from sickbay.plain import plain
 
     waits = here.waiting(key)
     said = answer(log, waits, do, by or _user(), wall_ms(), note[:1000])

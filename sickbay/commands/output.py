@@ -26,7 +26,7 @@ def prepare() -> None:
 
 def complain(*lines: str) -> None:
     """Lines for people on standard error."""
-    from sickbay.app.plain import plain
+    from sickbay.plain import plain
 
     text = "\n".join(map(plain, lines))
     _quietly(lambda: print(text, file=sys.stderr, flush=True), sys.stderr)

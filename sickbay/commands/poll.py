@@ -9,12 +9,13 @@ def poll(*sources: str, config: ConfigFile = None) -> int:
     A source that does not answer is said, counted and asked again; nothing that it told before ends because of it.
     """
     from collectors.poll import CATALOGUE
+    from sickbay.app.opening import awaited_log
     from sickbay.app.poller import polling, step_s
     from sickbay.app.service import Context, Service
     from sickbay.commands.output import complain, usage
+    from sickbay.commands.process import end
     from sickbay.config import ConfigError
     from sickbay.log import wall_ms
-    from sickbay.log.opened import open_log
     from sickbay.selfmetrics import SelfMetrics
 
     known = ", ".join(CATALOGUE)
@@ -29,11 +30,10 @@ def poll(*sources: str, config: ConfigFile = None) -> int:
     def say(text: str) -> None:
         complain(f"sickbay poll: {text}")
 
-    log = open_log(settings.log)
-    try:
-        context = Context(settings, log, SelfMetrics(), say, wall_ms)
-        say(f"polls {', '.join(sources)} to {settings.log.brokers or settings.log.path}")
-        service = Service(context, {"poll": polling(sources)}, step_s=step_s(settings))
-        return service.run()
-    finally:
-        log.close()
+    log = awaited_log(settings.log, say)
+    if log is None:
+        return 0
+    context = Context(settings, log, SelfMetrics(), say, wall_ms)
+    say(f"polls {', '.join(sources)} to {settings.log.brokers or settings.log.path}")
+    service = Service(context, {"poll": polling(sources)}, step_s=step_s(settings))
+    return end(service, log, service.run())

@@ -14,11 +14,11 @@ def process(*stages: str, config: ConfigFile = None) -> int:
     Windows may be shared among processes; several on one machine need different names in SICKBAY_MEMBER. Diagnosis is
     one process: a second one takes it over. Ends on SIGTERM in good order with exit status 0; 4 where a stage failed.
     """
+    from sickbay.app.opening import awaited_log
     from sickbay.app.service import Context, Service
     from sickbay.app.stages import STAGES, chosen
     from sickbay.commands.output import complain, usage
     from sickbay.config import ConfigError
-    from sickbay.log.opened import open_log
     from sickbay.selfmetrics import SelfMetrics
 
     settings = settings_of(config)
@@ -31,7 +31,9 @@ def process(*stages: str, config: ConfigFile = None) -> int:
     def say(text: str) -> None:
         complain(f"sickbay process: {text}")
 
-    log = open_log(settings.log)
+    log = awaited_log(settings.log, say)
+    if log is None:
+        return 0
     service = Service(Context(settings, log, SelfMetrics(), say), made)
     say(f"runs {', '.join(made)} on {settings.log.brokers or settings.log.path}")
     status = service.run()

@@ -1,7 +1,5 @@
 """`sickbay remediate`: the stage that holds, requeues, tests and releases; by default it only shows."""
 
-import os
-import sys
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -27,11 +25,12 @@ def remediate(
     observe shows what would be done, advise waits for `sickbay incidents approve`, act does it. Ends on SIGTERM with
     exit status 0; 4 where it failed or another process took its place.
     """
+    from sickbay.app.opening import awaited_log
     from sickbay.app.remediator import LOOK_S
     from sickbay.app.service import Context, Service
     from sickbay.commands.output import complain
+    from sickbay.commands.process import end
     from sickbay.config import ConfigError
-    from sickbay.log.opened import open_log
     from sickbay.selfmetrics import SelfMetrics
 
     settings = _with(settings_of(config), mode)
@@ -41,16 +40,13 @@ def remediate(
     def say(text: str) -> None:
         complain(f"sickbay remediate: {text}")
 
-    log = open_log(settings.log)
+    log = awaited_log(settings.log, say)
+    if log is None:
+        return 0
     service = Service(Context(settings, log, SelfMetrics(), say), {"remediation": _make}, step_s=LOOK_S)
     acts = settings.remediation
     say(f"mode {acts.mode}, scheduler {acts.scheduler}, on {settings.log.brokers or settings.log.path}")
-    status = service.run()
-    if service.left_behind:  # it may hold the log: only the end of the process helps
-        sys.stdout.flush()
-        os._exit(status)
-    log.close()
-    return status
+    return end(service, log, service.run())
 
 
 def _make(context: "Context") -> "Remediator":

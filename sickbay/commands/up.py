@@ -31,13 +31,13 @@ def up(
     """
     import threading
 
+    from sickbay.app.opening import awaited_log
     from sickbay.app.poller import step_s
     from sickbay.app.remediator import LOOK_S
     from sickbay.app.service import Context, Service
     from sickbay.app.up import stages
     from sickbay.commands.output import complain
     from sickbay.commands.process import end
-    from sickbay.log.opened import open_log
     from sickbay.selfmetrics import SelfMetrics
 
     settings, agents, simulated = settings_of(config), [settings_of(file) for file in agent], None
@@ -48,7 +48,9 @@ def up(
     def say(text: str) -> None:
         complain(f"{time.strftime('%H:%M:%S')} {text}")
 
-    log = open_log(settings.log)
+    log = awaited_log(settings.log, say)
+    if log is None:
+        return 0
     made = stages(settings, agents, simulated)
     longer = {"poll": step_s(settings), "remediation": LOOK_S}
     service = Service(Context(settings, log, SelfMetrics(), say), made, longer=longer)

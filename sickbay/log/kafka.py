@@ -35,7 +35,7 @@ class KafkaLog:
         self._patience = Patience(round(settings.session_s * 1000), poll_interval_ms)
         self.declared = Topics(settings, topics)
         self.declared.ensure()
-        self._asker = Asker(settings, topics, self.declared.admin)
+        self._asker = Asker(settings, topics)
         self._open: weakref.WeakSet[Any] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._closed = False

@@ -8,22 +8,22 @@ told `LogBusy` when that lasts.
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from kafka import KafkaProducer
 from kafka.errors import KafkaError, KafkaTimeoutError, SaslAuthenticationFailedError
-from kafka.net.compat import KafkaNetClient
 
 from sickbay.log import Closed, LogBusy, LogError, Output, Receipt, checks
-from sickbay.log.kafka_clients import CALL_S, OVERHEAD, arguments, reached, why_unreachable
+from sickbay.log.kafka_clients import CALL_S, OVERHEAD, arguments, connected, reached, why_unreachable
 from sickbay.log.kafka_errors import explained, missing, name_of
 from sickbay.log.kafka_topics import BATCH_BYTES
 from sickbay.settings import LogSettings
 from sickbay.topics import MIB, Topic
 
 WAITING_BYTES = 16 * MIB  # that wait for the brokers; an agent may have 80 MB in all
+CLOSE_S = 5.0  # for what still waits at the end: a process that was asked to end has little time
 DELIVERY_S = 20.0  # for one record, repeats included: longer than a broker's restart, shorter than an agent's patience
 LINGER_MS = 5  # records of so long go together
 
@@ -150,14 +150,15 @@ class KafkaAppender:
             return Closed(f"{topic}: the appender was closed before a broker had this")
         return explained(name_of(error), str(error), self._settings, self._settings.prefix + topic)
 
-    def flush(self) -> None:
+    def flush(self, limit_s: float | None = None) -> None:
         """Wait until every append so far has an outcome. Raises the first error since the last flush."""
         with self._changed:
             waiting = list(self._waiting)
-        deadline = time.monotonic() + DELIVERY_S + CALL_S
+        limit_s = DELIVERY_S + CALL_S if limit_s is None else limit_s
+        deadline = time.monotonic() + limit_s
         for outcome in waiting:
             if not self._until(outcome, deadline):
-                raise LogBusy(f"{self._settings.brokers}: no answer within {DELIVERY_S + CALL_S:.0f} s: try again")
+                raise LogBusy(f"{self._settings.brokers}: no answer within {limit_s:.0f} s: check that the brokers run")
         failed, self._failed = self._failed, None
         if failed is not None:
             raise failed
@@ -168,14 +169,14 @@ class KafkaAppender:
             return self._changed.wait_for(lambda: outcome not in self._waiting, left)
 
     def close(self) -> None:
-        """Flush and let go. Raises the first error since the last flush."""
+        """Flush, for at most CLOSE_S, and let go. Raises the first error since the last flush."""
         with self._changed:
             if self._closed:
                 return
             self._closed = True
             self._changed.notify_all()
         try:
-            self.flush()
+            self.flush(CLOSE_S)
         finally:
             self._gone = True
             self._producer.close(timeout=1)
@@ -192,7 +193,7 @@ def _producer(settings: LogSettings, topics: Mapping[str, Topic], delivery_s: fl
         batch_size=BATCH_BYTES,
         max_request_size=max(largest + 4 * OVERHEAD, MIB),
         delivery_timeout_ms=int(delivery_s * 1000),
-        max_block_ms=int(CALL_S * 300),
+        max_block_ms=3000,
         allow_auto_create_topics=False,
         metrics_enabled=False,
     )
@@ -207,22 +208,6 @@ def _producer(settings: LogSettings, topics: Mapping[str, Topic], delivery_s: fl
         except KafkaError as error:
             reason = error
     raise why_unreachable(settings) if reason is None else explained(name_of(reason), str(reason), settings)
-
-
-def connected(make: Callable[..., Any], told: Mapping[str, object]) -> Any:
-    """A client of kafka-python; where it cannot be made, its sockets are closed, which it does not do itself."""
-    nets: list[KafkaNetClient] = []
-
-    def net(**configs: Any) -> KafkaNetClient:
-        nets.append(KafkaNetClient(**configs))
-        return nets[-1]
-
-    try:
-        return make(**told, kafka_client=net)
-    except BaseException:
-        for one in nets:
-            one.close()
-        raise
 
 
 class _Listener(logging.Handler):

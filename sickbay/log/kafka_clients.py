@@ -3,15 +3,21 @@
 import logging
 import socket
 import ssl
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+from kafka.net.compat import KafkaNetClient
 
 from sickbay.log import LogError
 from sickbay.log.kafka_errors import explained
 from sickbay.settings import LogSettings
 from sickbay.topics import KIB, MIB
 
-CALL_S = 10.0  # no call waits longer for the brokers
+CALL_S = (
+    4.0  # no question waits longer for the brokers: a stage that fails in time tries again, one that hangs is ended
+)
+SETUP_S = 20.0  # for what is done once, before any stage works: making topics, the first look at the cluster
 CLIENT = "sickbay"
 FETCH_WAIT_MS = 100  # a broker without news answers after so long; news are answered at once
 AHEAD_KBYTES = 16 * KIB  # fetched ahead of a processor
@@ -114,7 +120,7 @@ def arguments(settings: LogSettings, **more: object) -> dict[str, object]:
         "bootstrap_servers": settings.brokers.split(","),
         "client_id": CLIENT,
         "security_protocol": protocol(settings),
-        "bootstrap_timeout_ms": int(CALL_S * 500),
+        "bootstrap_timeout_ms": 5000,
         "request_timeout_ms": int(CALL_S * 1000),
         "reconnect_backoff_max_ms": 2000,
     }
@@ -127,6 +133,22 @@ def arguments(settings: LogSettings, **more: object) -> dict[str, object]:
             "sasl_plain_password": password(settings),
         }
     return found | more
+
+
+def connected(make: Callable[..., Any], told: Mapping[str, object]) -> Any:
+    """A client of kafka-python; where it cannot be made, its sockets are closed, which it does not do itself."""
+    nets: list[KafkaNetClient] = []
+
+    def net(**configs: Any) -> KafkaNetClient:
+        nets.append(KafkaNetClient(**configs))
+        return nets[-1]
+
+    try:
+        return make(**told, kafka_client=net)
+    except BaseException:
+        for one in nets:
+            one.close()
+        raise
 
 
 def trust(settings: LogSettings) -> ssl.SSLContext:

@@ -34,6 +34,10 @@ class Held:
         """Whether it holds the task now, told or not."""
         return task in self._fresh or (task in self.told and task not in self._gone)
 
+    def all(self) -> list[Task]:
+        """Every task that it holds now."""
+        return [task for task in {*self.told, *self._fresh} if self.has(task)]
+
     def forget(self, task: Task) -> None:
         """Nothing that was fetched or found of the task counts any more: it is read from another offset on."""
         self.out_of_range.pop(task, None)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sickbay.log import LogBusy, LogError
-from sickbay.log.kafka_clients import CALL_S, OVERHEAD, confluent, properties, reached, why_unreachable
+from sickbay.log.kafka_clients import OVERHEAD, SETUP_S, confluent, properties, reached, why_unreachable
 from sickbay.log.kafka_errors import MISTRUST, SLOW, UNREACHABLE, WRONG_PASSWORD, explained
 from sickbay.settings import LogSettings
 from sickbay.topics import DAY_MS, HOUR_MS, KIB, TOMBSTONE_MS, Topic
@@ -69,7 +69,7 @@ class Topics:
         return self._settings.prefix + topic.name
 
     def _there(self) -> dict[str, int]:
-        deadline = time.monotonic() + CALL_S
+        deadline = time.monotonic() + SETUP_S
         while True:
             try:
                 found = self.admin.list_topics(timeout=1)
@@ -96,10 +96,10 @@ class Topics:
         ]
         if not new:
             return
-        futures = self.admin.create_topics(new, operation_timeout=CALL_S, request_timeout=CALL_S)
+        futures = self.admin.create_topics(new, operation_timeout=SETUP_S, request_timeout=SETUP_S)
         for name, future in futures.items():
             try:
-                future.result(timeout=CALL_S + 1)
+                future.result(timeout=SETUP_S + 1)
             except self._client.KafkaException as error:
                 if error.args[0].name() != "TOPIC_ALREADY_EXISTS":  # another process was faster
                     raise self._not_created(name, error.args[0]) from None
@@ -107,10 +107,10 @@ class Topics:
 
     def _await(self, names: set[str]) -> None:
         """A broker knows of a new topic some milliseconds after another made it."""
-        deadline = time.monotonic() + CALL_S
+        deadline = time.monotonic() + SETUP_S
         while not names <= self._there().keys():
             if time.monotonic() > deadline:
-                raise LogBusy(f"new topics do not appear at {self._settings.brokers} within {CALL_S:.0f} s: try again")
+                raise LogBusy(f"new topics do not appear at {self._settings.brokers} within {SETUP_S:.0f} s: try again")
             time.sleep(0.05)
 
     def _not_created(self, name: str, error: Any) -> LogError:
@@ -124,9 +124,9 @@ class Topics:
         asked = {kind(kind.Type.TOPIC, self._name(topic)): topic for topic in topics}
         if not asked:
             return
-        for resource, future in self.admin.describe_configs(list(asked), request_timeout=CALL_S).items():
+        for resource, future in self.admin.describe_configs(list(asked), request_timeout=SETUP_S).items():
             try:
-                found = future.result(timeout=CALL_S + 1)
+                found = future.result(timeout=SETUP_S + 1)
             except self._client.KafkaException as error:
                 raise explained(error.args[0].name(), error.args[0].str(), self._settings, resource.name) from None
             self._compare(asked[resource], {name: entry.value for name, entry in found.items()})

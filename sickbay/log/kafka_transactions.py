@@ -11,14 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sickbay.log import LogBusy, LogError, OutcomeUnknown, Output, Position, Receipt, Task, checks
-from sickbay.log.kafka_clients import CALL_S, OVERHEAD, confluent, properties
+from sickbay.log.kafka_clients import OVERHEAD, confluent, properties
 from sickbay.log.kafka_errors import LOST, explained
 from sickbay.log.kafka_topics import BATCH_BYTES
 from sickbay.settings import LogSettings
 from sickbay.topics import MIB, Topic
 
+COMMIT_S = 6.0  # for one commit, and for making a producer, which ends what an earlier life left open
+ANSWER_S = 3.0  # for one answer of a broker; a call of the client waits for that, whatever it is told
 OPEN_MS = 10_000  # an open transaction of a dead process hides what lies behind it until then
-ABORT_S = 3.0
+ABORT_S = 2.0
 GRACE_S = 1.0
 WAITING_KBYTES = 64 * 1024
 
@@ -43,7 +45,7 @@ class Transactions:
             transactional_id=f"{settings.prefix}{group}/{member}",
             transaction_timeout_ms=OPEN_MS,
             message_timeout_ms=OPEN_MS - 1000,
-            socket_timeout_ms=int(CALL_S * 500),  # one answer; a call of the client waits for that, whatever it is told
+            socket_timeout_ms=int(ANSWER_S * 1000),
             message_max_bytes=max(largest + 4 * OVERHEAD, MIB),
             batch_size=BATCH_BYTES,  # a topic takes at least so much at once
             linger_ms=0,
@@ -58,7 +60,7 @@ class Transactions:
         if self._producer is None:
             producer = self._client.Producer(self._properties)
             try:
-                self._bounded(producer.init_transactions, CALL_S)
+                self._bounded(producer.init_transactions, COMMIT_S)
             except self._client.KafkaException as error:
                 raise self._explained(error.args[0]) from None
             self._producer = producer
@@ -67,7 +69,7 @@ class Transactions:
     def commit(self, outputs: Sequence[Output], positions: Mapping[Task, Position], group: Any) -> list[Receipt]:
         """All or nothing. Raises Lost, OutcomeUnknown, or another LogError where nothing was committed."""
         producer = self.ready()
-        deadline = time.monotonic() + CALL_S
+        deadline = time.monotonic() + COMMIT_S
         try:
             receipts = self._prepare(producer, outputs, positions, group, deadline)
         except BaseException:
@@ -88,7 +90,7 @@ class Transactions:
             if offsets:
                 self._bounded(producer.send_offsets_to_transaction, _left(deadline), offsets, group)
             if producer.flush(_left(deadline)):
-                raise LogBusy(f"{self._settings.brokers}: no answer within {CALL_S:.0f} s: nothing was committed")
+                raise LogBusy(f"{self._settings.brokers}: no answer within {COMMIT_S:.0f} s: nothing was committed")
         except self._client.KafkaException as error:
             raise self._explained(error.args[0]) from None
         return [self._receipt(output, one) for output, one in zip(outputs, told, strict=True)]

@@ -133,15 +133,34 @@ def test_an_address_that_is_none_is_refused_at_the_start(url: str) -> None:
         address_of(url)
 
 
-def test_a_value_dated_long_ago_or_ahead_is_dated_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    body = "\n".join(
-        f'DCGM_FI_DEV_POWER_USAGE{{gpu="{index}",pci_bus_id="00000000:CB:00.{index}",UUID="u{index}"}} 300 {at}'
-        for index, at in enumerate((NOW - 3_600_000, NOW + 3_600_000, NOW - 1000))
-    )
-    monkeypatch.setattr(accelerator_exporter, "get", lambda *_: (body + "\n").encode())
+def dated(*times: int) -> bytes:
+    return "".join(
+        f'npu_chip_info_power{{id="{index}",pcie_bus_info="0000:C{index}:00.0",vdie_id="v{index}"}} 300 {at}\n'
+        for index, at in enumerate(times)
+    ).encode()
+
+
+def test_a_value_of_long_ago_is_none_of_now_and_one_dated_ahead_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(accelerator_exporter, "get", lambda *_: dated(NOW - 3_600_000, NOW + 3_600_000, NOW - 1000))
     found = exporter(tmp_path, "http://127.0.0.1:1/").collect(NOW)
-    times = np.concatenate([one.record.at_ms for one in found.seen if isinstance(one.record, Samples)])
-    assert set(times.tolist()) == {NOW, NOW - 1000}
+    cards = tables(found)["accelerator"]
+    assert dict(zip(cards.component, cards.at_ms.tolist(), strict=True)) == {
+        "accelerator:n1/0000:c1:00": NOW,
+        "accelerator:n1/0000:c2:00": NOW - 1000,
+    }
+    assert found.problem == ""
+
+
+def test_an_exporter_that_answers_from_an_old_cache_is_as_good_as_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(accelerator_exporter, "get", lambda *_: dated(NOW - 412_000, NOW - 412_000))
+    found = exporter(tmp_path, "http://127.0.0.1:1/").collect(NOW)
+    assert "values of 412 s ago" in found.problem
+    assert set(tables(found)) == {"host"}
+    assert tables(found)["host"].values["accelerator_source_up"].tolist() == [0.0]
 
 
 @settings_of_tests(max_examples=15)

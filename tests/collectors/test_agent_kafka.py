@@ -70,7 +70,7 @@ def test_it_starts_without_a_broker_and_waits_for_one(tmp_path: Path) -> None:
             cluster.nodes[0].pause()
             write(path, f"[1.1] {XID}\n")
             wait_for(lambda: count(spool, "entries") == 1)
-            cluster.nodes[0].wake()
+            cluster.nodes[0].resume()
             wait_for(lambda: count(spool, "entries") == 0, 60)
         log = open_log(spine)
         numbers = [one.seal.sequence for one in told(log) if one.seal]

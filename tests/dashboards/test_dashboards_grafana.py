@@ -38,8 +38,8 @@ def test_the_fleet_board_shows_what_an_operator_asks_first() -> None:
     asked = " ".join(expr for _, expr, _ in expressions(containers("fleet")))
     for what in (
         "open_incidents", "onset_to_incident", "held_targets", "changed_actions", "wire_decoded", "sent_events",
-        "log_lag", "late_rows", "duplicate_rows", "dead_letter", "heartbeat_age", "spool_dropped", "incident_since",
-        "standing_alerts",
+        "log_lag", "late_rows", "log_duplicate", "log_missed", "dead_letter", "heartbeat_age", "spool_dropped",
+        "incident_since", "standing_alerts",
     ):  # fmt: skip
         assert what in asked, what
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from dashboards.pictures import Plot
 from dashboards.report import headline, labels, render
 from dashboards.svg import cleaned
-from dashboards.text import plain
 from sickbay.answer import Answer, as_dict
 from sickbay.messages import Action, Verdict
+from sickbay.plain import plain
 
 CARD = "accelerator:h1/0000:5d:00"
 START = 1_773_194_400_000

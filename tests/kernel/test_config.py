@@ -28,7 +28,6 @@ def test_every_setting_can_be_set(tmp_path: Path) -> None:
         [windows]
         width_s = 5
         lateness_s = 0
-        horizon_s = 600
         [report]
         lang = "zh"
     """
@@ -36,7 +35,7 @@ def test_every_setting_can_be_set(tmp_path: Path) -> None:
     read = load(tmp_path / "sickbay.toml")
     assert read.cluster == Cluster(name="south-1", timezone="Asia/Shanghai")
     assert read.log == LogSettings(engine="memory", path="/var/lib/log", max_bytes=5_000_000)
-    assert read.windows == Windows(width_s=5, lateness_s=0, horizon_s=600)
+    assert read.windows == Windows(width_s=5, lateness_s=0)
     assert read.report == Report(lang="zh")
 
 
@@ -68,11 +67,10 @@ def test_a_relative_path_counts_from_the_files_folder(tmp_path: Path) -> None:
         ('[windows]\nwidth_s = "10"', r"width_s = '10': must be seconds"),
         ("[windows]\nwidth_s = 1.5", r"width_s = 1.5"),
         ("[windows]\nwidth_s = true", r"width_s = True"),
-        ("[windows]\nwidth_s = 60\nhorizon_s = 30", r"horizon_s = 30: must be at least width_s = 60"),
         ('[cluster]\nname = "South"', r"name = 'South': must be 1 to 63 lower-case"),
         ('[cluster]\ntimezone = "Mars/Olympus"', r"timezone = 'Mars/Olympus': must be an IANA zone"),
         ('[cluster]\ntimezone = "../../etc/passwd"', r"must be an IANA zone"),
-        ('[cluster]\ntimezone = ""', r"must be an IANA zone"),
+        ('[cluster]\ntimezone = " "', r"must be an IANA zone"),
         ("[log]\nmax_bytes = 5", r"max_bytes = 5: must be the greatest size"),
         ('[log]\npath = ""', r"path = '': must be a directory"),
         ('[report]\nlang = "' + "x" * 500 + '"', r"\.\.\.: must be \"en\" or \"zh\""),

@@ -9,7 +9,7 @@ from sickbay.selfmetrics import MAX_SERIES, METRICS, PACKAGES, UNITS, Metric, Se
 
 DECODED, REFUSED, LAG, COMMIT = (
     selfmetrics.WIRE_DECODED,
-    selfmetrics.WIRE_REFUSED,
+    selfmetrics.ALERT_ERRORS,
     selfmetrics.LOG_LAG,
     selfmetrics.LOG_COMMIT,
 )
@@ -35,12 +35,12 @@ def test_every_declared_metric_is_in_the_table_once() -> None:
 def test_what_is_told_is_scraped() -> None:
     metrics = SelfMetrics()
     metrics.count(DECODED, 3)
-    metrics.count(REFUSED, reason="checksum")
+    metrics.count(REFUSED, reason="refused")
     metrics.set(LAG, 1.5, group="features", topic="sickbay.telemetry.v1", partition="3")
     metrics.observe(COMMIT, 0.01, group="features")
     text = metrics.text().decode()
     assert "sickbay_kernel_wire_decoded_frames_total 3.0" in text
-    assert 'sickbay_kernel_wire_refused_frames_total{reason="checksum"} 1.0' in text
+    assert 'sickbay_remediation_alert_sending_errors_total{reason="refused"} 1.0' in text
     assert 'sickbay_kernel_log_lag_seconds{group="features",partition="3",topic="sickbay.telemetry.v1"} 1.5' in text
     assert 'sickbay_kernel_log_commit_seconds_count{group="features"} 1.0' in text
     assert metrics.value(DECODED) == 3

@@ -137,7 +137,7 @@ def test_a_commit_on_a_broker_that_hangs_ends_in_time_and_is_made_up(
     own: Cluster, engine: KafkaEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine.put("in", b"0")
-    monkeypatch.setattr(transactions, "CALL_S", 3.0)
+    monkeypatch.setattr(transactions, "COMMIT_S", 3.0)
     member = engine.log.join("group", ["in"], "m")
     (record,) = drained(member)
     own.nodes[0].pause()
@@ -147,8 +147,8 @@ def test_a_commit_on_a_broker_that_hangs_ends_in_time_and_is_made_up(
             member.commit([output_of(record)], done(record))
         assert time.monotonic() - began < 12
     finally:
-        own.nodes[0].wake()
-    monkeypatch.setattr(transactions, "CALL_S", 10.0)
+        own.nodes[0].resume()
+    monkeypatch.setattr(transactions, "COMMIT_S", 6.0)
     worker = Worker(member)
     member.seek(IN, 0)
     for _ in range(200):
@@ -169,7 +169,7 @@ def test_a_broker_that_hangs_holds_appends_up_and_gets_all_that_was_taken(own: C
         assert 20 < len(outcomes) < 64
         assert not any(outcome.done() for outcome in outcomes)
     finally:
-        own.nodes[0].wake()
+        own.nodes[0].resume()
     appender.flush()
     offsets = [outcome.result().offset for outcome in outcomes]
     assert offsets == sorted(set(offsets))
@@ -197,7 +197,7 @@ def test_an_append_whose_time_is_over_is_told(own: Cluster, engine: KafkaEngine)
             appender.flush()
         assert time.monotonic() - began < 10
     finally:
-        own.nodes[0].wake()
+        own.nodes[0].resume()
     appender.append("in", b"k", b"next", partition=0).result()
     appender.close()
 

@@ -4,12 +4,10 @@ import polars as pl
 
 from sickbay.app import horizon
 from sickbay.app.horizon import FEATURES, HORIZON_MS, Horizon
-from sickbay.app.reading import since
-from sickbay.log import Record, Task
-from sickbay.log.memory import MemoryLog
+from sickbay.log import Record
 from sickbay.messages import Edge, Event, Identity, Placement, Relation, Severity, Step, encode
 from streams.feature_record import encode as encode_features
-from tests.process.kit import EVENTS, SMALL, lost_card
+from tests.process.kit import EVENTS, lost_card
 
 NOW = 1_796_000_000_000
 
@@ -62,18 +60,3 @@ def test_undated_steps_are_kept_by_when_they_came() -> None:
     found.take(_record(encode(Step(step=1, job="1"))))
     assert len(found.case(NOW + HORIZON_MS).steps) == 1
     assert len(found.case(NOW + HORIZON_MS + 1).steps) == 0
-
-
-def test_a_place_in_the_log_is_found_by_time() -> None:
-    now = [NOW]
-    log = MemoryLog(SMALL, clock=lambda: now[0])
-    appender, task = log.appender(), Task("sickbay.evidence.v1", 0)
-    assert since(log.reader(), task, NOW) == 0
-    for number in range(100):
-        now[0] = NOW + number // 3 * 1000
-        appender.append(task.topic, b"k", b"v")
-    for second in (-1, 0, 1, 7, 33, 34):
-        at = since(log.reader(), task, NOW + second * 1000)
-        records = log.reader().read(task, 0, 1000)
-        right = next((one.offset for one in records if one.append_ms >= NOW + second * 1000), 100)
-        assert at == right

@@ -39,7 +39,6 @@ SETTINGS = """
 [windows]
 width_s = 1
 lateness_s = 1
-horizon_s = 60
 [security]
 key_file = "key"
 require_signed = true

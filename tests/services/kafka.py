@@ -15,14 +15,17 @@ import socket
 import struct
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 import pytest
+
+from tests.services.process import CACHE, Child, NotReady, await_ready, found, free_ports, missing
 
 VERSION = "4.4.0"
 START_S = 60.0  # two cores that run other tests too; alone it takes about 6 s
@@ -35,11 +38,10 @@ JAVA = ("-Xmx512m", "-Xms256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "
 
 def jars() -> str:
     """The class path; skips or fails the test where the broker is not installed."""
-    cache = Path(os.environ.get("SICKBAY_SERVICES") or Path.home() / ".cache/sickbay-services")
-    libs = cache / "kafka" / VERSION / "libs"
-    if shutil.which("java") is None or not libs.is_dir():
-        text = f"Kafka {VERSION} is not installed in {cache} (make services)"
-        (pytest.fail if os.environ.get("SERVICES") == "require" else pytest.skip)(text)
+    libs = CACHE / "kafka" / VERSION / "libs"
+    found("java")
+    if not libs.is_dir():
+        missing(f"Kafka {VERSION}")
     return f"{libs}/*"
 
 
@@ -52,57 +54,12 @@ class Addresses:
     ca_file: str = ""
 
 
-class Node:
-    """One broker: a process on a folder of its own, which `start` may take up again."""
-
-    def __init__(self, number: int, folder: Path, port: int, process: subprocess.Popen[bytes] | None = None) -> None:
-        self.number, self.folder, self.port, self.process = number, folder, port, process
-
-    def start(self) -> None:
-        """Start on the data there is; does not wait (see `Cluster.ready`)."""
-        with (self.folder / "log").open("ab") as log:
-            command = ["java", *JAVA, "-cp", jars(), "kafka.Kafka", "server.properties"]
-            self.process = subprocess.Popen(command, cwd=self.folder, stdout=log, stderr=log)
-
-    def stop(self) -> None:
-        """End it in good order; by force where that takes too long."""
-        self._end(signal.SIGTERM)
-
-    def kill(self) -> None:
-        """SIGKILL: the machine is gone."""
-        self._end(signal.SIGKILL)
-
-    def pause(self) -> None:
-        """SIGSTOP: the machine hangs."""
-        self._running().send_signal(signal.SIGSTOP)
-
-    def wake(self) -> None:
-        """SIGCONT."""
-        self._running().send_signal(signal.SIGCONT)
-
-    def _running(self) -> subprocess.Popen[bytes]:
-        assert self.process is not None, f"broker {self.number} was not started"
-        return self.process
-
-    def _end(self, how: signal.Signals) -> None:
-        if self.process is None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            self.process.send_signal(how)
-            self.process.send_signal(signal.SIGCONT)
-        try:
-            self.process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait(STOP_S)
-        self.process = None
-
-
 @dataclass
 class Cluster:
-    """The brokers of one cluster, and where clients reach them."""
+    """The brokers of one cluster, each a process on a folder of its own that `start` may take up again."""
 
-    nodes: list[Node]
+    nodes: list[Child]
+    ports: list[int]  # of the nodes
     addresses: Addresses
 
     @property
@@ -111,29 +68,20 @@ class Cluster:
         return self.addresses.brokers
 
     def start(self) -> None:
-        """Start every node that does not run, and wait until all answer."""
+        """Start every node that does not run, and wait until all answer; fails the test where one does not."""
         for node in self.nodes:
-            if node.process is None:
+            if not node.alive():
                 node.start()
-        self.ready()
-
-    def ready(self) -> None:
-        """Wait until every running node serves clients; fails the test with the end of its log where one does not."""
-        deadline = time.monotonic() + START_S
-        for node in self.nodes:
-            while node.process is not None and not _answers(node.port):
-                if node.process.poll() is not None or time.monotonic() > deadline:
-                    text = (node.folder / "log").read_text(errors="replace")[-3000:]
-                    pytest.fail(f"Kafka broker {node.number} did not start within {START_S:.0f} s:\n{text}")
-                time.sleep(0.1)
+        for node, port in zip(self.nodes, self.ports, strict=True):
+            try:
+                await_ready(partial(_answers, port), node, START_S)
+            except NotReady as error:
+                pytest.fail(f"Kafka broker on {port}: {error}")
 
     def stop(self) -> None:
-        """End all, in good order."""
-        for node in self.nodes:
-            if node.process is not None:
-                node.process.send_signal(signal.SIGTERM)
-        for node in self.nodes:
-            node.stop()
+        """End all, in good order; by force what takes too long."""
+        with ThreadPoolExecutor(len(self.nodes)) as together:
+            list(together.map(partial(Child.stop, limit_s=STOP_S), self.nodes))
 
     def kill(self) -> None:
         """SIGKILL all."""
@@ -180,20 +128,18 @@ def _born(place: Path) -> dict[str, Any]:
     except BaseException:
         cluster.kill()
         raise
-    process = cluster.nodes[0].process
-    assert process is not None
-    _OURS.append(process)
-    return {"count": 0, "pid": process.pid, "addresses": asdict(cluster.addresses)}
+    _OURS.append(cluster.nodes[0])
+    return {"count": 0, "pid": cluster.nodes[0].pid, "addresses": asdict(cluster.addresses)}
 
 
-_OURS: list[subprocess.Popen[bytes]] = []  # keeps the handle, or its end would be reported as a leak
+_OURS: list[Child] = []  # keeps the handle, or its end would be reported as a leak
 
 
 def _gone(pid: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-    for process in _OURS:
-        process.wait(STOP_S)
+    for child in _OURS:
+        child.kill()
 
 
 @contextmanager
@@ -212,7 +158,7 @@ def _write(file: IO[str], what: Mapping[str, object]) -> None:
 
 def _prepared(folder: Path, nodes: int, secure: bool, properties: Mapping[str, str]) -> Cluster:
     """Folders with settings, formatted."""
-    ports = _free_ports(3 * nodes)
+    ports = free_ports(3 * nodes)
     plain, control, safe = ports[:nodes], ports[nodes : 2 * nodes], ports[2 * nodes :]
     voters = ",".join(f"{index + 1}@127.0.0.1:{port}" for index, port in enumerate(control))
     certificate = _certificate(folder) if secure else None
@@ -225,10 +171,11 @@ def _prepared(folder: Path, nodes: int, secure: bool, properties: Mapping[str, s
         if certificate is not None:
             table |= _security(certificate, f"{table['listeners']},SECURE://127.0.0.1:{safe[index]}")
         (home / "server.properties").write_text("".join(f"{name}={value}\n" for name, value in table.items()))
-        made.append(Node(index + 1, home, plain[index]))
-    _format([node.folder for node in made], secure)
+        command = ["java", *JAVA, "-cp", jars(), "kafka.Kafka", "server.properties"]
+        made.append(Child(command, cwd=home, log=home / "log"))
+    _format([node.cwd for node in made], secure)
     addresses = Addresses(_joined(plain), *((_joined(safe), str(certificate)) if secure else ()))
-    return Cluster(made, addresses)
+    return Cluster(made, plain, addresses)
 
 
 def _properties(number: int, nodes: int, voters: str, port: int, control: int) -> dict[str, str]:
@@ -306,14 +253,6 @@ def _format(folders: Sequence[Path], secure: bool) -> None:
 
 def _joined(ports: Sequence[int]) -> str:
     return ",".join(f"127.0.0.1:{port}" for port in ports)
-
-
-def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as held:
-        probes = [held.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
 
 
 def _answers(port: int) -> bool:

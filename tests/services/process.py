@@ -64,6 +64,14 @@ def free_port() -> int:
     raise OSError("no free port on loopback")
 
 
+def free_ports(count: int) -> list[int]:
+    """So many of them, all different, in order."""
+    ports: set[int] = set()
+    while len(ports) < count:
+        ports.add(free_port())
+    return sorted(ports)
+
+
 @dataclass(slots=True)
 class Child:
     """A service that the tests run. `log` takes its output, appended over restarts; `env` is added to ours."""
@@ -131,6 +139,7 @@ class Child:
     def pause(self) -> None:
         """STOP: it holds its place and does nothing."""
         self._signal(signal.SIGSTOP)
+        time.sleep(0.2)  # until its last thread stands
 
     def resume(self) -> None:
         """CONT after `pause`."""

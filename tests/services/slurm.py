@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.services.process import Child, await_ready, found, free_port
+from tests.services.process import Child, await_ready, found, free_ports
 
 START_S = 30.0  # on two cores that also do other things
 STOP_S = 10.0
@@ -148,10 +148,7 @@ class Cluster:
         return "\n".join(texts)
 
     def _answers(self) -> bool:
-        done = subprocess.run(
-            [self.bin / "scontrol", "ping"], env=self.env, capture_output=True, text=True, timeout=COMMAND_S
-        )
-        return " is UP" in done.stdout
+        return " is UP" in _quietly(self, "scontrol", "ping")
 
     def _node_state(self, node: str) -> str:
         shown = self.run("scontrol", "show", "node", "-o", node).split()
@@ -193,7 +190,7 @@ def _prepared(folder: Path, commands: Path, nodes: int, cpus: int, requeue_s: in
     names = tuple(f"n{number}" for number in range(1, nodes + 1))
     for name in ("state", *(f"spool-{name}" for name in names)):
         (folder / name).mkdir(exist_ok=True)
-    port, *ports = _free_ports(nodes + 1)
+    port, *ports = free_ports(nodes + 1)
     text = _CONF.format(
         folder=folder,
         user=pwd.getpwuid(os.getuid()).pw_name,
@@ -207,13 +204,6 @@ def _prepared(folder: Path, commands: Path, nodes: int, cpus: int, requeue_s: in
     conf.write_text("\n".join([text, *settings, ""]))
     env = {key: value for key, value in os.environ.items() if not key.startswith(("SLURM_", "SBATCH_", "SQUEUE_"))}
     return Cluster(folder, commands, conf, env | {"SLURM_CONF": str(conf)}, names)
-
-
-def _free_ports(count: int) -> list[int]:
-    ports: set[int] = set()
-    while len(ports) < count:
-        ports.add(free_port())
-    return sorted(ports)
 
 
 def _unready(cluster: Cluster) -> list[str]:

@@ -36,7 +36,7 @@ def test_the_process_that_diagnoses_is_killed_in_between(place: Placing, way: Wa
 def test_the_broker_restarts_in_between(place: Placing, broker: Kafka) -> None:
     with place("spread") as one:
         story = ready(one)
-        broker.kill()
+        broker.stop()  # a lone broker that is killed may leave a transaction for ever open: docs/adr/0002
         onset(story)
         time.sleep(3)
         broker.start()

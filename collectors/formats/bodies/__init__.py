@@ -17,6 +17,7 @@ class Sample(NamedTuple):
 
 CATALOGUE: dict[str, str] = {
     "accelerator_amd": "collectors.formats.bodies.accelerator_amd",
+    "accelerator_ascend": "collectors.formats.bodies.accelerator_ascend",
     "accelerator_gaudi": "collectors.formats.bodies.accelerator_gaudi",
     "accelerator_mthreads": "collectors.formats.bodies.accelerator_mthreads",
     "accelerator_nvidia": "collectors.formats.bodies.accelerator_nvidia",

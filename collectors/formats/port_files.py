@@ -1,0 +1,113 @@
+"""What the files of a port under /sys say: a row of the port table, and counters that cannot count.
+
+Rules, each of which has a test:
+  not available   a value that is no number ("N/A (no PMA)") is missing and told once, never 0
+  saturated       an old counter that stands at its width counts no more: missing and told once, never "no new errors"
+  wrapped         a 32-bit counter that falls from its top to its bottom goes on counting: 2^32 is added from then on
+  gauge           a file that is no counter (active_qps, lifespan) is read by nobody: codes/sysfs.toml lists what is
+  closed          a port that a person closed tells no state, so that nobody takes it for a lost link
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from collectors.formats.events import event
+from collectors.formats.metric_names import Metric, files
+from collectors.formats.reading import Reading, Tally
+from collectors.formats.series_rows import SeriesRows
+from collectors.formats.sysfs_listing import number
+from sickbay.components import Name
+
+WRAP = 1 << 32
+WRAP_STEP = 1 << 28  # [house] the most that such a counter grows between two looks: a reset is no wrap
+MOST_KEPT = 65_536  # counters of one host
+_UP = 0x1  # IFF_UP of /sys/class/net/*/flags (include/uapi/linux/if.h)
+STATE = frozenset({"state", "operstate"})
+
+Key = tuple[Name, str]
+
+
+@dataclass(slots=True)
+class Ports:
+    """The ports of one host between looks. `wraps`: how often each counter went round, kept over restarts."""
+
+    wraps: dict[Key, int] = field(default_factory=dict)
+    _last: dict[Key, float] = field(default_factory=dict)
+    _blind: dict[Key, str] = field(default_factory=dict)
+    _closed: dict[Name, bool] = field(default_factory=dict)
+
+    def read(self, told: Mapping[Name, Mapping[str, str]], now_ms: int) -> Iterator[Reading]:
+        """One look: port -> file below it -> its text."""
+        rows = SeriesRows()
+        for port, texts in told.items():
+            closed = is_closed(texts)
+            if closed and self._closed.get(port) is False:
+                yield Reading(event("port.admin_down", port, code="closed", message="the interface was taken down"))
+            self._closed[port] = closed
+            for file, text in texts.items():
+                if (target := files().get(file)) is None or (closed and file in STATE):
+                    continue
+                value = self._value(port, file, text, target.metric)
+                if value == value:
+                    rows.add(target, {}, port, now_ms, value)
+            yield from self._told_blind(port, texts)
+        yield from rows.flush(Tally())
+
+    def _value(self, port: Name, file: str, text: str, metric: Metric) -> float:
+        value = number(carrier_of(text, file))
+        if metric.wraps and value == value:
+            return self._unwrapped((port, file), value)
+        return value
+
+    def _unwrapped(self, key: Key, value: float) -> float:
+        last = self._last.get(key)
+        if last is not None and value < last < WRAP and value + WRAP - last < WRAP_STEP:
+            self.wraps[key] = self.wraps.get(key, 0) + 1
+        elif last is not None and value < last:
+            self.wraps.pop(key, None)  # reset
+        if key in self._last or len(self._last) < MOST_KEPT:
+            self._last[key] = value
+        return value + WRAP * self.wraps.get(key, 0)
+
+    def _told_blind(self, port: Name, texts: Mapping[str, str]) -> Iterator[Reading]:
+        """Counters that cannot count, told once for each reason."""
+        fresh: dict[str, list[str]] = {}
+        for file, text in texts.items():
+            why = blind_why(file, text)
+            if why and self._blind.get((port, file)) != why and len(self._blind) < MOST_KEPT:
+                fresh.setdefault(why, []).append(file)
+                self._blind[port, file] = why
+            elif not why:
+                self._blind.pop((port, file), None)
+        for why, names in fresh.items():
+            facts = {"counters": ", ".join(names)}
+            text = f"{why}: {', '.join(names)}"
+            yield Reading(event("port.counters_blind", port, facts, code=why, message=text[:500]))
+
+
+def is_closed(texts: Mapping[str, str]) -> bool:
+    """Whether a person took the port down: it is not even meant to have a link."""
+    flags = texts.get("flags", "")
+    if flags.startswith("0x") and len(flags) <= 10:
+        try:
+            return not int(flags, 16) & _UP
+        except ValueError:
+            return False
+    return "disable" in texts.get("phys_state", "").lower()
+
+
+def carrier_of(text: str, file: str) -> str:
+    """A driver that knows no operational state is taken at its word on the carrier, where the caller put it."""
+    return "" if file == "operstate" and text == "unknown" else text
+
+
+def blind_why(file: str, text: str) -> str:
+    """Why a counter cannot count, "" where it does."""
+    target = files().get(file)
+    if target is None or "/" not in file or not text:
+        return ""
+    value = number(text)
+    if math.isnan(value):
+        return "not available"
+    return "saturated" if target.metric.saturates is not None and value == target.metric.saturates else ""

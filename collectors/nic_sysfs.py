@@ -1,0 +1,177 @@
+"""Ports of network adapters by the kernel's own files: state, rate and counters, once a second, without any tool.
+
+A port of an InfiniBand fabric is told once, under its RDMA device. One of an Ethernet fabric is told under its
+interface, where the state and speed stand, and under its RDMA device, where the transport's counters stand: both
+names are what other sources call it, and only one of them tells whether the link is up.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from collectors.formats.metric_names import files
+from collectors.formats.port_files import Key, Ports
+from collectors.formats.series_names import is_virtual
+from collectors.source import Collected, Host, Seen
+from collectors.tree import Tree
+from sickbay.components import UNKNOWN, Kind, Name, name, pci_address
+from sickbay.messages import Identity
+
+LOOK_AROUND_MS = 30_000  # between two looks for devices that came or went
+MOST_PORTS = 512
+RDMA, NET = "sys/class/infiniband", "sys/class/net"
+_IPOIB, _ETHERNET = "32", "1"  # sys/class/net/*/type (include/uapi/linux/if_arp.h)
+_REPRESENTOR = re.compile(r"pf\d+(?:vf|sf)\d+$")  # of a function that a guest has: no port of its own
+_WORDS = ("state", "phys_state", "rate")
+# What the link itself counts stands under the interface of an Ethernet port, with its state.
+_OF_TRANSPORT = ("counters/port_rcv_data", "counters/port_xmit_data", "counters/port_xmit_wait")
+
+
+class Port(NamedTuple):
+    """One port and its files below `folder`."""
+
+    component: Name
+    folder: str
+    files: tuple[str, ...]
+
+
+class NicSysfs:
+    """The collector `nic_sysfs`."""
+
+    name = "nic_sysfs"
+
+    def __init__(self, host: Host) -> None:
+        self.interval_s = host.settings.sample_s
+        self._host, self._tree = host, Tree(host.root)
+        self._boot_id = self._tree.read("proc/sys/kernel/random/boot_id")
+        self._ports, self._identities = list[Port](), list[Identity]()
+        self._looked_ms: int | None = None
+        self._read = Ports(wraps_of(host.places(self.name), self._boot_id))
+
+    def collect(self, now_ms: int) -> Collected:
+        """One row for each port."""
+        seen: list[Seen] = []
+        if self._looked_ms is None or not 0 <= now_ms - self._looked_ms < LOOK_AROUND_MS:
+            self._looked_ms = now_ms
+            self._ports, self._identities = look_around(self._tree)
+            seen += [Seen(one, now_ms, RDMA, host=self._host.name) for one in self._identities]
+        told = {port.component: dict(self._texts(port)) for port in self._ports}
+        for reading in self._read.read(told, now_ms):
+            seen.append(Seen(reading.record, now_ms, RDMA, host=self._host.name))
+        return Collected(seen, self._place(), problem=self._tree.blind())
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _texts(self, port: Port) -> Iterator[tuple[str, str]]:
+        for file in port.files:
+            if text := self._tree.read(f"{port.folder}/{file}"):
+                if file == "operstate" and text == "unknown":  # the driver keeps no state: its carrier stands for it
+                    text = {"1": "up", "0": "down"}.get(self._tree.read(f"{port.folder}/carrier"), text)
+                yield file, text
+
+    def _place(self) -> bytes | None:
+        return place_of(self._read.wraps, self._boot_id) if self._read.wraps else None
+
+
+def wraps_of(place: bytes | None, boot_id: str) -> dict[Key, int]:
+    """How often counters went round in this boot, from what an earlier run left."""
+    try:
+        boot, rows = msgspec.json.decode(place or b"", type=tuple[str, list[tuple[str, str, int]]])
+    except msgspec.MsgspecError:
+        return {}
+    return {(port, file): turns for port, file, turns in rows} if boot == boot_id else {}
+
+
+def place_of(wraps: dict[Key, int], boot_id: str) -> bytes:
+    """The same, to be left behind."""
+    return msgspec.json.encode((boot_id, [(port, file, turns) for (port, file), turns in sorted(wraps.items())]))
+
+
+def look_around(tree: Tree) -> tuple[list[Port], list[Identity]]:
+    """The ports that are here, and which names and addresses are one adapter."""
+    interfaces = {device: pci for device in tree.names(NET) if (pci := own_address(tree, device)) is not None}
+    rdma = {device: _address(tree, f"{RDMA}/{device}/device") for device in tree.names(RDMA)}
+    fabric = {pci for device, pci in rdma.items() if pci and not tree.exists(f"{RDMA}/{device}/device/physfn")}
+    ports = [port for device in rdma for port in _rdma_ports(tree, device)]
+    for device, pci in interfaces.items():
+        kind = tree.read(f"{NET}/{device}/type")
+        if kind == _ETHERNET or (kind == _IPOIB and pci not in fabric):
+            ports.append(_port(tree, name(Kind.PORT, UNKNOWN, device), f"{NET}/{device}", _net_files()))
+    return [port for port in ports if port.files][:MOST_PORTS], list(_identities(tree, interfaces, rdma))
+
+
+def own_address(tree: Tree, device: str) -> str | None:
+    """The address of an interface's adapter, None for interfaces without one and for those of guests."""
+    folder = f"{NET}/{device}"
+    if is_virtual(device) or not tree.exists(f"{folder}/device") or tree.exists(f"{folder}/device/physfn"):
+        return None
+    if _REPRESENTOR.fullmatch(tree.read(f"{folder}/phys_port_name")):
+        return None
+    return _address(tree, f"{folder}/device")
+
+
+def _address(tree: Tree, link: str) -> str:
+    pieces = tree.leads_to(link)
+    return pci_address(pieces[-1], function=True) or "" if pieces else ""
+
+
+def _rdma_ports(tree: Tree, device: str) -> Iterator[Port]:
+    if tree.exists(f"{RDMA}/{device}/device/physfn"):
+        return
+    interfaces = tree.names(f"{RDMA}/{device}/device/net")
+    for number in tree.names(f"{RDMA}/{device}/ports"):
+        folder = f"{RDMA}/{device}/ports/{number}"
+        beside = bool(interfaces) and tree.read(f"{folder}/link_layer") == "Ethernet"
+        wanted = [file for file in _rdma_files() if not beside or file in _OF_TRANSPORT or file.startswith("hw_")]
+        yield _port(tree, name(Kind.PORT, UNKNOWN, device, number), folder, wanted)
+
+
+def _rdma_files() -> list[str]:
+    return [*_WORDS, *(file for file in files() if file.startswith(("counters/", "hw_counters/")))]
+
+
+def _net_files() -> list[str]:
+    return [
+        "flags",
+        "operstate",
+        "speed",
+        "carrier_changes",
+        *(one for one in files() if one.startswith("statistics/")),
+    ]
+
+
+def _port(tree: Tree, component: Name, folder: str, wanted: Iterable[str]) -> Port:
+    """The files of a port that are there: adapters and kernels differ."""
+    there = {below: set(tree.names(f"{folder}/{below}".rstrip("/"))) for below in _folders(wanted)}
+    return Port(component, folder, tuple(one for one in wanted if one.rpartition("/")[2] in there[_folder(one)]))
+
+
+def _folder(file: str) -> str:
+    return file.rpartition("/")[0]
+
+
+def _folders(wanted: Iterable[str]) -> set[str]:
+    return {_folder(file) for file in wanted}
+
+
+def _identities(tree: Tree, interfaces: dict[str, str], rdma: dict[str, str]) -> Iterator[Identity]:
+    """One of each RDMA device, with its interface, and one of each interface that belongs to none."""
+    by_address: dict[str, str] = {}
+    for device, pci in interfaces.items():
+        by_address.setdefault(pci, device)
+    for device, pci in rdma.items():
+        if pci:
+            folder = f"{RDMA}/{device}"
+            guid, model = tree.read(f"{folder}/node_guid"), tree.read(f"{folder}/board_id")
+            yield Identity(kind=Kind.NIC, index=device, pci=pci, uuid=guid, name=by_address.get(pci, ""), model=model)
+    for device, pci in interfaces.items():
+        if pci and pci not in rdma.values():
+            yield Identity(kind=Kind.NIC, pci=pci, name=device)
+
+
+def collectors(host: Host) -> Sequence[NicSysfs]:
+    """One: a host without adapters tells nothing."""
+    return (NicSysfs(host),)

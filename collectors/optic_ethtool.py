@@ -1,0 +1,143 @@
+"""Modules and drivers of fabric ports by `ethtool`: light, heat and bias every minute, statistics twice a minute.
+
+Ports take turns, one question at a time: a module's memory is read over a slow bus. Only ports with an RDMA device, or
+of 25 Gb/s and more, are asked. A port that never answered has nothing to tell; one that did and does not is a trouble.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from collectors import rows, tool
+from collectors.formats import optic_readings, port_statistics
+from collectors.formats.reading import Record
+from collectors.nic_sysfs import NET, RDMA, own_address
+from collectors.source import Collected, Host, Seen
+from collectors.tree import Tree
+from sickbay.components import UNKNOWN, Kind, name
+from sickbay.messages import Identity
+
+MODULE_MS, STATISTICS_MS = 60_000, 30_000
+LOOK_AROUND_MS = 60_000
+LEAST_MEGABITS = 25_000
+MOST_PORTS = 64
+_REFUSED = ("not supported", "not permitted", "denied")
+
+Ask = Callable[[Sequence[str], float], bytes]
+
+
+@dataclass(slots=True)
+class Turn:
+    """One question that is asked again and again."""
+
+    interface: str
+    part: str  # the port's name below the host
+    option: str  # -m or -S
+    every_ms: int
+    due_ms: int
+    answered: bool = False
+    trouble: str = ""
+
+
+@dataclass(slots=True)
+class OpticEthtool:
+    """The collector `optic_ethtool`."""
+
+    host: Host
+    ask: Ask = tool.ask
+    name: str = "optic_ethtool"
+    interval_s: float = 1.0
+    _turns: dict[tuple[str, str], Turn] = field(default_factory=dict)
+    _looked_ms: int | None = None
+    _missing: str = ""
+
+    def collect(self, now_ms: int) -> Collected:
+        """The answer to at most one question that is due."""
+        if self._looked_ms is None or not 0 <= now_ms - self._looked_ms < LOOK_AROUND_MS:
+            self._looked_ms, self._missing = now_ms, ""
+            self._turns = self._turns_of(now_ms)
+        seen: list[Seen] = []
+        due = min(self._turns.values(), key=lambda turn: (turn.due_ms, turn.interface, turn.option), default=None)
+        if due is not None and due.due_ms <= now_ms and not self._missing:
+            due.due_ms = now_ms + due.every_ms
+            path = f"ethtool {due.option} {due.interface}"
+            seen = [Seen(record, now_ms, path, host=self.host.name) for record in self._answer(due, now_ms)]
+        return Collected(seen, problem=self._problem())
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _problem(self) -> str:
+        return self._missing or "; ".join(turn.trouble for turn in self._turns.values() if turn.trouble)[:300]
+
+    def _turns_of(self, now_ms: int) -> dict[tuple[str, str], Turn]:
+        asked = [
+            (interface, part, option, every_ms)
+            for interface, part, transport in look_around(Tree(self.host.root))
+            for option, every_ms in (("-m", MODULE_MS), ("-S", STATISTICS_MS))
+            if option == "-m" or not transport
+        ]
+        # Spread over their periods, so that no second holds two of them.
+        return {
+            (one[0], one[2]): self._turns.get((one[0], one[2]))
+            or Turn(*one, due_ms=now_ms + one[3] * place // len(asked))
+            for place, one in enumerate(asked)
+        }
+
+    def _answer(self, turn: Turn, now_ms: int) -> Iterator[Record]:
+        try:
+            raw = self.ask(("ethtool", turn.option, turn.interface), self.host.settings.timeout_s)
+        except tool.ToolMissing as error:
+            self._missing = str(error)
+            return
+        except tool.ToolFailed as error:
+            turn.trouble = str(error) if turn.answered or _is_refused(str(error)) else ""
+            return
+        turn.answered, turn.trouble = True, ""
+        text = raw.decode("utf-8", "replace")
+        yield from _module(text, turn, now_ms) if turn.option == "-m" else _counted(text, turn, now_ms)
+
+
+def _is_refused(why: str) -> bool:
+    return any(word in why for word in _REFUSED[1:]) or "no whole answer" in why
+
+
+def _module(text: str, turn: Turn, now_ms: int) -> Iterator[Record]:
+    module = optic_readings.read(text)
+    if module is None:
+        return
+    if module.serial or module.model:
+        yield Identity(kind=Kind.OPTIC, name=turn.part, serial=module.serial, model=module.model)
+    cells = {name(Kind.OPTIC, UNKNOWN, *turn.part.split("/")): optic_readings.columns(module)}
+    yield from rows.samples("optic", cells, now_ms)
+
+
+def _counted(text: str, turn: Turn, now_ms: int) -> Iterator[Record]:
+    port = name(Kind.PORT, UNKNOWN, *turn.part.split("/"))
+    yield from (reading.record for reading in port_statistics.read(text, port, now_ms))
+
+
+def look_around(tree: Tree) -> Iterator[tuple[str, str, bool]]:
+    """(interface, name of its port, whether the fabric is InfiniBand) of each port that is asked."""
+    devices = {interface: device for device in tree.names(RDMA) for interface in tree.names(_below(device))}
+    found = 0
+    for interface in tree.names(NET):
+        if own_address(tree, interface) is None or found >= MOST_PORTS:
+            continue
+        device = devices.get(interface, "")
+        ports = tree.names(f"{RDMA}/{device}/ports") if device else []
+        speed = tree.read(f"{NET}/{interface}/speed")
+        if ports and tree.read(f"{RDMA}/{device}/ports/{ports[0]}/link_layer") == "InfiniBand":
+            found += 1
+            yield interface, f"{device}/{ports[0]}", True
+        elif device or (speed.isdigit() and len(speed) < 9 and int(speed) >= LEAST_MEGABITS):
+            found += 1
+            yield interface, interface, False
+
+
+def _below(device: str) -> str:
+    return f"{RDMA}/{device}/device/net"
+
+
+def collectors(host: Host) -> Sequence[OpticEthtool]:
+    """One: a host without fabric ports is asked nothing."""
+    return (OpticEthtool(host),)

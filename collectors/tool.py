@@ -1,0 +1,81 @@
+"""A tool of the host asked for its word: within a time and a size, and only if it is there.
+
+Tools are found on the agent's own PATH; the caller gives arguments that only read.
+"""
+
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+MOST_BYTES = 256 << 10  # of an answer: the statistics of an adapter with 128 queues are some 100 kB
+ENVIRONMENT = {"LC_ALL": "C", "PATH": os.defpath + ":/usr/sbin:/sbin"}
+
+
+class ToolFailed(Exception):
+    """There was no usable answer; the text says why."""
+
+
+class ToolMissing(ToolFailed):
+    """The tool is not installed."""
+
+
+def ask(command: Sequence[str], timeout_s: float) -> bytes:
+    """What the tool prints. Raises ToolFailed, ToolMissing."""
+    path = shutil.which(command[0], path=os.environ.get("PATH", "") + ":" + ENVIRONMENT["PATH"])
+    if path is None:
+        raise ToolMissing(f"{command[0]} is not installed")
+    try:
+        process = subprocess.Popen(
+            [path, *command[1:]], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env=ENVIRONMENT, start_new_session=True,
+        )  # fmt: skip
+    except OSError as error:
+        raise ToolFailed(f"{command[0]}: {error.strerror or error}") from None
+    try:
+        out, problem = _answer(process, time.monotonic() + timeout_s)
+        status = process.wait(max(0.1, timeout_s))
+    except (TimeoutError, subprocess.TimeoutExpired):
+        raise ToolFailed(f"{' '.join(command)}: no whole answer within {timeout_s:g} s") from None
+    finally:
+        _end(process)
+    if status != 0:
+        said = " ".join(problem.decode("utf-8", "replace").split())[:200]
+        raise ToolFailed(f"{' '.join(command)}: {said or f'ended with status {status}'}")
+    return out
+
+
+def _answer(process: "subprocess.Popen[bytes]", deadline: float) -> tuple[bytes, bytes]:
+    """What it printed and what it complained of. Raises TimeoutError."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    told: dict[int, bytearray] = {process.stdout.fileno(): bytearray(), process.stderr.fileno(): bytearray()}
+    with selectors.DefaultSelector() as waiting:
+        for handle in told:
+            waiting.register(handle, selectors.EVENT_READ)
+        while waiting.get_map():
+            ready = waiting.select(max(0.0, deadline - time.monotonic()))
+            if not ready:
+                raise TimeoutError
+            for key, _ in ready:
+                piece = os.read(key.fd, 64 << 10)
+                told[key.fd] += piece[: max(0, MOST_BYTES - len(told[key.fd]))]
+                if not piece:
+                    waiting.unregister(key.fd)
+    return bytes(told[process.stdout.fileno()]), bytes(told[process.stderr.fileno()])
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """Let it go; one that runs still is killed with all that it started. One that cannot die is left behind."""
+    if process.poll() is None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(0.5)
+    for pipe in (process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()

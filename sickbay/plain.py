@@ -1,0 +1,13 @@
+"""Text of others made fit to be looked at, on a terminal or in a page."""
+
+import re
+
+# Controls; what is invisible, or turns the direction of what follows; halves of pairs, and what is no character.
+_UNSEEN = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff\ufffe\uffff]"
+)
+
+
+def plain(text: object) -> str:
+    """`text` with control, invisible and direction characters made visible as `\\xNN` or `\\uNNNN`: one line."""
+    return _UNSEEN.sub(lambda match: match.group().encode("unicode_escape", "surrogatepass").decode(), str(text))
