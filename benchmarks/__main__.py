@@ -8,7 +8,12 @@ from collections.abc import Callable
 from typing import Any, cast
 
 # name -> module with `measure(size: int | None) -> dict`; `size` is what the benchmark scales with, None = its own.
-BENCHMARKS = {"agent": "benchmarks.agent", "parse": "benchmarks.parse", "steps": "benchmarks.steps"}
+BENCHMARKS = {
+    "agent": "benchmarks.agent",
+    "latency": "benchmarks.latency",
+    "parse": "benchmarks.parse",
+    "steps": "benchmarks.steps",
+}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -16,7 +21,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("name", choices=sorted(BENCHMARKS))
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--size", type=int, help="how large: megabytes for parse, seconds for agent, steps for steps")
+    parser.add_argument(
+        "--size",
+        type=int,
+        help="how large: megabytes for parse, seconds for agent, events for latency, steps for steps",
+    )
     options = parser.parse_args(arguments)
     measure = cast(Callable[[int | None], dict[str, Any]], importlib.import_module(BENCHMARKS[options.name]).measure)
     numbers = measure(options.size)

@@ -1,7 +1,8 @@
 """What an agent costs its host: 8 accelerators and 8 network ports at 1 Hz, a kernel log that grows, frames every 5 s.
 
 The agent is the real command in a process of its own, on the embedded log; exporters and kernel log are simulated in
-this process. node_exporter, where it is installed, is scraped once a second for as long, to compare.
+this process, the files of the host's adapters and bus lie below its root. node_exporter, where it is installed, is
+scraped once a second for as long, to compare.
 """
 
 import os
@@ -19,6 +20,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from benchmarks import agent_files
 from simulator.site import Site
 
 SECONDS = 20  # measured
@@ -35,6 +37,7 @@ def measure(size: int | None = None) -> dict[str, Any]:
     seconds = size or SECONDS
     with tempfile.TemporaryDirectory(prefix="sickbay-agent-") as folder:
         site = Site(Path(folder) / "site", (HOST,))
+        agent_files.lay_out(site.root(HOST))
         site.start()
         try:
             with _agent(Path(folder), site) as process:

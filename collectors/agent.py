@@ -34,10 +34,20 @@ from sickbay.settings import Config
 
 # name -> function of a Host that makes the collectors which the settings ask for; loaded when an agent starts.
 CATALOGUE = {
+    "accelerator_amd_smi": "collectors.accelerator_amd_smi:collectors",
+    "accelerator_bus": "collectors.accelerator_bus:collectors",
     "accelerator_exporter": "collectors.accelerator_exporter:collectors",
+    "host_disk": "collectors.host_disk:collectors",
+    "host_load": "collectors.host_load:collectors",
+    "host_memory_errors": "collectors.host_memory_errors:collectors",
+    "host_pcie": "collectors.host_pcie:collectors",
+    "host_storage": "collectors.host_storage:collectors",
+    "host_versions": "collectors.host_versions:collectors",
     "job_log": "collectors.job_log:collectors",
     "job_steps": "collectors.job_steps:collectors",
     "kernel_log": "collectors.kernel_log:collectors",
+    "nic_sysfs": "collectors.nic_sysfs:collectors",
+    "optic_ethtool": "collectors.optic_ethtool:collectors",
 }
 
 UPKEEP_MS = 1_000  # between two looks for hanging collectors and drops
@@ -53,6 +63,8 @@ def start(
     say: Callable[[str], None] = lambda text: None,
 ) -> "Agent":
     """The agent that the settings describe, at work. Raises ConfigError for settings that cannot be used."""
+    if unknown := set(config.agent.collectors) - set(CATALOGUE):
+        raise ConfigError(f"[agent] collectors: there is none called {min(unknown)}; there are {', '.join(CATALOGUE)}")
     key = secret(config.security.key_file) if config.security.key_file else None
     try:
         name = host_of_settings(config)
@@ -113,7 +125,7 @@ def _calls_itself(root: Path) -> str:
 def collectors_of(host: Host) -> list[Collector]:
     """All collectors that the settings ask for."""
     made: list[Collector] = []
-    for where in CATALOGUE.values():
+    for where in (CATALOGUE[name] for name in sorted(host.settings.collectors or CATALOGUE)):
         module, _, function = where.partition(":")
         made += cast(Make, getattr(importlib.import_module(module), function))(host)
     return made

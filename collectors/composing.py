@@ -15,12 +15,11 @@ from collectors.spool import Draft, Dropped, Fact, Rank
 from sickbay import messages
 from sickbay.components import UNKNOWN
 from sickbay.layouts import Layout
-from sickbay.messages import Event, Identity, Progress, Severity, Step, replace
+from sickbay.messages import Change, Event, Identity, Progress, Severity, Step, replace
 from sickbay.schema import Samples
 from sickbay.seal import Seal, sealed
+from sickbay.topics import CHANGES, EVENTS, SCHEMAS, STEPS, TELEMETRY, TOPOLOGY
 
-TELEMETRY, EVENTS, STEPS = "sickbay.telemetry.v1", "sickbay.events.v1", "sickbay.steps.v1"
-SCHEMAS, TOPOLOGY = "sickbay.schemas.v1", "sickbay.topology.v1"
 SEVERE = frozenset({Severity.ERROR, Severity.FATAL})
 FRESH_MS = 60_000  # so long after a severe event frames go every second (design, section 2)
 FAST_MS = 1_000
@@ -82,6 +81,9 @@ class Composer:
             self.tell([event_of(record, seen, names, now_ms)], now_ms, work)
         elif isinstance(record, Progress | Step):
             work.drafts.append(self._sealed(STEPS, Rank.STEPS, progress_of(record, seen)))
+        elif isinstance(record, Change):
+            payload = messages.encode(replace(record, at_ms=record.at_ms or seen.at_ms))
+            work.drafts.append(Draft(CHANGES, record.target.encode(), Rank.EVENTS, lambda *_: payload))
 
     def tell(self, events: Iterable[Event], now_ms: int, work: Work) -> None:
         """Events that are named and dated."""

@@ -1,4 +1,4 @@
-"""Local disks: the state of NVMe controllers, disks that do not answer, and their health log where nvme-cli is there."""
+"""Local disks: the state of NVMe controllers, disks that do not answer, and health logs where nvme-cli is there."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -61,4 +61,4 @@ class HostDisk:
 
 def collectors(host: Host) -> Sequence[HostDisk]:
     """One."""
-    return (HostDisk(host),)
+    return (HostDisk(host, tool.ask),)

@@ -21,6 +21,7 @@ MAX_PIECE = 255  # characters of one file name: no system has longer ones
 MAX_WORDS = 64  # of one file name: a name of nothing but signs
 MAX_MATES = 16  # rows of one host that claim the same token: more contradict each other anyway
 _ALNUM = re.compile(r"[^\W_]")
+_SERIAL = re.compile(r"(?=.*[1-9])[0-9A-Za-z-]{6,64}$")
 
 
 def told_host(text: str) -> str:
@@ -136,7 +137,8 @@ def _by_host(cards: Iterable[Identity]) -> dict[str, list[Identity]]:
 
 
 def _tokens(card: Identity) -> list[str]:
-    return [part(token) for token in (card.index, card.pci, card.uuid, card.name) if token]
+    serial = card.serial if _SERIAL.match(card.serial) else ""  # "N/A" and the like are no device's
+    return [part(token) for token in (card.index, card.pci, card.uuid, serial, card.name) if token]
 
 
 def _joined(cards: Iterable[Identity]) -> list[Identity]:

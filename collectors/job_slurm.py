@@ -120,7 +120,7 @@ def _placed(queued: Queued, read_ms: int) -> Placement:
         hosts=hosts,
         ranks=ranks_of(hosts, queued.tasks, queued.tasks_per_node),
         from_ms=_ms(job.start),
-        to_ms=(read_ms if end is None else end) if state in OVER else None,
+        to_ms=(read_ms if end is None else _last_ms(end, read_ms)) if state in OVER else None,
         state=state,
         user=job.user,
         name=job.name,
@@ -165,6 +165,11 @@ def _ending(queued: Queued, placement: Placement, read_ms: int) -> Iterator[Even
 
 def _is_open(placement: Placement) -> bool:
     return placement.to_ms is None
+
+
+def _last_ms(end: int, read_ms: int) -> int:
+    """Slurm tells whole seconds, cut off: what a job did in its last one was still the job's."""
+    return max(end, min(end + 999, read_ms))
 
 
 def _ms(stamp: Stamp) -> int | None:

@@ -167,7 +167,7 @@ def _identities(tree: Tree, interfaces: dict[str, str], rdma: dict[str, str]) ->
             folder = f"{RDMA}/{device}"
             guid, model = tree.read(f"{folder}/node_guid"), tree.read(f"{folder}/board_id")
             yield Identity(kind=Kind.NIC, index=device, pci=pci, uuid=guid, name=by_address.get(pci, ""), model=model)
-    for device, pci in interfaces.items():
+    for pci, device in by_address.items():  # of two interfaces at one address the first: they have one key
         if pci and pci not in rdma.values():
             yield Identity(kind=Kind.NIC, pci=pci, name=device)
 

@@ -140,4 +140,4 @@ def _below(device: str) -> str:
 
 def collectors(host: Host) -> Sequence[OpticEthtool]:
     """One: a host without fabric ports is asked nothing."""
-    return (OpticEthtool(host),)
+    return (OpticEthtool(host, tool.ask),)

@@ -17,11 +17,11 @@ from sickbay.messages import AnyMessage, encode
 from sickbay.seal import Seal, host_key, sealed
 from sickbay.selfmetrics import SelfMetrics
 from sickbay.settings import Config
+from sickbay.topics import EVENTS
 
 CATALOGUE: Mapping[str, str] = {"slurm": "collectors.scheduler_slurm:sources"}
 
 AGAIN_MS = 600_000  # everything that stands is told again: a reader that starts waits no longer for it
-EVENTS = "sickbay.events.v1"
 
 S = TypeVar("S")
 

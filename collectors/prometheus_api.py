@@ -3,7 +3,6 @@
 Answers stay bounded: a slice of the range that the server or our own limit finds too large is asked for in quarters.
 """
 
-import base64
 import http.client
 import os
 import re
@@ -24,6 +23,7 @@ from collectors.formats.reading import Reading, Tally
 from collectors.formats.series_events import CodeEvents
 from collectors.formats.series_matrix import Series, points, readings
 from collectors.formats.series_names import Names
+from sickbay import addresses
 
 MAX_POINTS = 10_000  # of one series and answer; a Prometheus refuses more than 11,000
 MAX_ANSWER = 64 << 20  # bytes
@@ -68,6 +68,7 @@ class _Failure(Struct):
 class _Server:
     base: str
     authorization: str
+    opener: urllib.request.OpenerDirector
 
     def get(self, path: str, **query: str) -> bytes:
         """The body of an answer. Raises PrometheusError, and _TooLarge where less should be asked for."""
@@ -76,7 +77,7 @@ class _Server:
         if self.authorization:  # unredirected: another host must not learn it
             request.add_unredirected_header("Authorization", self.authorization)
         try:
-            with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+            with self.opener.open(request, timeout=TIMEOUT_S) as answer:
                 body = _body(answer)
         except urllib.error.HTTPError as error:
             raise _refused(self.base, error) from None
@@ -119,13 +120,14 @@ def _server(url: str) -> _Server:
     parts = urllib.parse.urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("the address of a Prometheus looks like https://host:9090")
+    base = addresses.base_of(parts._replace(path=re.sub(r"/(api/v1.*|graph|query)?/*$", "", parts.path)))
+    return _Server(base, authorization(parts), addresses.opener(parts))
+
+
+def authorization(parts: urllib.parse.SplitResult) -> str:
+    """The Authorization header for a Prometheus: the user in its address, else the bearer token of TOKEN_VARIABLE."""
     token = os.environ.get(TOKEN_VARIABLE, "")
-    authorization = f"Bearer {token}" if token else ""
-    if parts.username:
-        pair = f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
-        authorization = "Basic " + base64.b64encode(pair.encode()).decode()
-    path = re.sub(r"/(api/v1.*|graph|query)?/*$", "", parts.path)
-    return _Server(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{path}", authorization)
+    return addresses.basic(parts) or (f"Bearer {token}" if token else "")
 
 
 def _known_names(server: _Server, from_ms: int, to_ms: int) -> list[str]:

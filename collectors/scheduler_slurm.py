@@ -10,13 +10,13 @@ from collectors import host_slurm, job_slurm
 from collectors.formats import slurm_queue, slurm_topology
 from collectors.formats.reading import Tally
 from collectors.formats.slurm_show import shown_nodes
-from collectors.poll import EVENTS, Polled, PollFailed, Source, Told
+from collectors.poll import Polled, PollFailed, Source, Told
 from sickbay.components import Kind, host_of, kind_of
 from sickbay.messages import AnyMessage, Edge, Event, Placement, replace
 from sickbay.programs import NoAnswer, Unasked, ask, environment
 from sickbay.settings import Config, Slurm
+from sickbay.topics import EVENTS, PLACEMENT, TOPOLOGY
 
-PLACEMENT, TOPOLOGY = "sickbay.placement.v1", "sickbay.topology.v1"
 FILE_EVERY_S = 30.0  # the topology is a file that people edit
 MAX_TOPOLOGY = 64 << 20  # bytes
 SOURCE = "slurm"  # of its edges

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 MOST_BYTES = 64 << 10  # of one file, unless the caller asks for more
+MOST_ROW = 4096
 MOST_NAMES = 4096  # of one folder
 MOST_TROUBLES = 3  # told of one pass
 # The file is not there, its device has gone, or it has no value now (the speed of an interface that is down).
@@ -48,6 +49,30 @@ class Tree:
         except (OSError, ValueError) as error:
             self._trouble(path, error)
             return []
+
+    def written_ns(self, path: str) -> int | None:
+        """When a file was last written, None where it is not there."""
+        try:
+            return os.stat(self._at(path)).st_mtime_ns
+        except (OSError, ValueError) as error:
+            self._trouble(path, error)
+            return None
+
+    def rows(self, path: str, most: int) -> list[str] | None:
+        """The lines of a text file, each cut to what matters; None where it cannot be read whole."""
+        found, size = list[str](), 0
+        try:
+            with open(self._at(path), encoding="utf-8", errors="replace") as file:
+                while row := file.readline(MOST_ROW):
+                    found.append(row[:500])
+                    size += len(row)
+                    if size > most:
+                        self._troubles[path] = f"is larger than {most} bytes"
+                        return None
+        except (OSError, ValueError) as error:
+            self._trouble(path, error)
+            return None
+        return found
 
     def exists(self, path: str) -> bool:
         """Whether there is such a file or folder."""

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import polars as pl
 
+from sickbay.actions import Control
 from sickbay.messages import Change, Event, Evidence, Identity, Progress, Step
 from sickbay.placement import Placements
 from sickbay.topology import Topology
@@ -35,6 +36,7 @@ class Case:
     sampling_ms: int = 1_000
     topology: Topology = field(default_factory=Topology)
     placements: Placements = field(default_factory=Placements)
+    maintenance: tuple[Control, ...] = ()  # what people declared, the newest last
 
 
 Detector: TypeAlias = Callable[[Case], Iterable[Evidence]]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace as replace_in_case
 
 from diagnosis.case import Case, Detector
+from diagnosis.declared import with_declaration
 from diagnosis.detectors import CATALOGUE, load
 from diagnosis.evidence import in_order, order_key
 from diagnosis.explain import explained
@@ -55,7 +56,8 @@ def diagnose(case: Case, lang: str = "en") -> tuple[Incident, ...]:
 
 def judged(evidence: Iterable[Evidence], case: Case, lang: str = "en") -> tuple[Incident, ...]:
     """The incidents that the evidence makes."""
-    return tuple(explained(incident, lang) for incident in incidents_of(localise(evidence, case), case))
+    found = incidents_of(localise(evidence, case), case)
+    return tuple(with_declaration(explained(incident, lang), case, lang) for incident in found)
 
 
 def advance(previous: Iterable[Incident], case: Case, lang: str = "en") -> tuple[Incident, ...]:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from diagnosis.case import Case
 from diagnosis.claims import Claim
+from diagnosis.declared import declared
 from diagnosis.evidence import strongest, worst
 from diagnosis.localise import Finding
 from diagnosis.relations import jobs_on
@@ -26,6 +27,7 @@ OPEN_MS = 1_920_000  # a collective's longest usual time-out (30 min) + 120 s: l
 STANDS_S = 120  # [house] longer than a checkpoint holds up a job (night 23: 70 s are nothing)
 SHARED_KINDS = frozenset({Kind.SWITCH, Kind.STORAGE, Kind.PDU, Kind.CDU, Kind.RACK, Kind.CLUSTER, Kind.COHORT})
 CARRIERS = frozenset({Kind.OPTIC, Kind.PORT, Kind.LINK})  # shared only where several hosts hang on them
+SHUTDOWN = "orderly_shutdown"  # work that nobody declared
 BLIND = frozenset({"host_blind", "accelerator_blind"})
 HOLDS = 0.95  # nights, budgets: least P to hold a host on what is no explicit code
 SILENT = frozenset({"process_exit", "monitor_fault", "pause_received", "congestion", "host_silent"})
@@ -34,7 +36,7 @@ SILENT = frozenset({"process_exit", "monitor_fault", "pause_received", "congesti
 def incidents_of(findings: Iterable[Finding], case: Case) -> tuple[Incident, ...]:
     """One incident per cause that is worth one, the earliest first."""
     found = [(finding, incident(finding, case)) for finding in findings if worth_an_incident(finding)]
-    return tuple(one for finding, one in found if one.verdict is not Verdict.MAINTENANCE or _hits(finding, one))
+    return tuple(one for finding, one in found if one.fault != SHUTDOWN or _hits(finding, one))
 
 
 def _hits(finding: Finding, one: Incident) -> bool:
@@ -100,7 +102,7 @@ def _detected(evidence: Iterable[Evidence], onset: int | None) -> int | None:
 def verdict_of(finding: Finding, dependants: tuple[Name, ...], case: Case, onset: int | None) -> Verdict:
     """What kind of thing is at fault."""
     head = finding.headline
-    if head.fault == "orderly_shutdown":
+    if head.fault == SHUTDOWN or declared((one for claim in finding.causes for one in claim.evidence), case):
         return Verdict.MAINTENANCE
     if head.fault == "loss_anomaly" or head.role == "symptom" or finding.probability < ENOUGH:
         return Verdict.UNKNOWN

@@ -13,6 +13,7 @@ from sickbay.components import Kind, Name
 from sickbay.messages import Incident
 from sickbay.placement import Placements
 from sickbay.settings import Remediation
+from sickbay.topology import Topology
 
 MOST_WHY = 1000  # characters: a note may be longer than what a reader of the ledger takes
 Controls: TypeAlias = Mapping[bytes, Control]  # the newest of each key
@@ -33,6 +34,7 @@ class Context(Struct, frozen=True, kw_only=True):
     unreadable: str = ""
     placements: Placements
     controls: Controls = {}
+    topology: Topology = Topology()  # read only while somebody declares work on something
     uncertain: frozenset[str] = frozenset()  # ids of actions that an earlier process may or may not have done
     keeps_evidence: bool = False  # whether there is a folder for it
 
@@ -51,7 +53,7 @@ class Context(Struct, frozen=True, kw_only=True):
     def control(self, kind: str, target: str) -> Control | None:
         """What a person said of a target and still holds: of several the newest."""
         said = [c for c in self.controls.values() if c.kind == kind and c.target == target]
-        valid = [c for c in said if c.until_ms is None or self.now_ms < c.until_ms]
+        valid = [c for c in said if c.holds(self.now_ms)]
         return max(valid, key=lambda control: control.at_ms, default=None)
 
 

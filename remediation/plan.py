@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import resources
+from itertools import pairwise
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -22,6 +23,8 @@ JobState: TypeAlias = Literal["dead", "alive", "idle", "restarted"]
 
 MOST_SUSPECTS = 2  # hosts that an unknown verdict may exclude for one attempt
 MOST_HELD = 64  # dependants that a plan lists one by one
+UNDER_WAY_MS = 15_000  # [house] lines of steps that were under way at the onset are written by then
+MOST_STEPS, MOST_PAUSES = 16, 3  # of the newest steps; without one for three usual pauses a job stands
 # Signs that a job makes no steps any more.
 STANDS = frozenset({"peers_idle", "collective_stall", "rank_absent", "collective_mismatch", "job_same_step"})
 # Faults that no job survives, whatever its telemetry says yet.
@@ -119,7 +122,9 @@ def job_state(incident: Incident, case: Case) -> JobState:
     shown = {one.fault for one in incident.evidence}
     dark = incident.fault == "optic_fault" and shown & {"link_down", "link_flap"} - {"link_flap"}
     lost = incident.fault == "optic_fault" and any(one.says == "light_lost" for one in incident.evidence)
-    return "dead" if shown & STANDS or incident.fault in KILLS or dark or lost else "alive"
+    if not (shown & STANDS or incident.fault in KILLS or dark or lost):
+        return "alive"
+    return "restarted" if _moves(incident, case) else "dead"
 
 
 def _restarted(incident: Incident, case: Case) -> bool:
@@ -129,6 +134,20 @@ def _restarted(incident: Incident, case: Case) -> bool:
         return False
     later = {place.job for place in case.placements if place.from_ms is not None and place.from_ms > onset}
     return set(incident.affected.jobs) <= later
+
+
+def _moves(incident: Incident, case: Case) -> bool:
+    """Every job that it hit has made steps long after the onset, and does now: what was told is old, it was restarted
+    in place, or it lives on. Whatever the fault, a stop would end a healthy attempt (night 2)."""
+    if incident.onset_ms is None or case.now_ms is None:
+        return False
+    for job in incident.affected.jobs:
+        at = sorted(one.at_ms for one in case.steps if one.job == job and not one.phase and one.at_ms is not None)
+        late = [ms for ms in at if ms > incident.onset_ms + UNDER_WAY_MS][-MOST_STEPS:]
+        pauses = sorted(after - before for before, after in pairwise(late))
+        if not pauses or case.now_ms - late[-1] > max(MOST_PAUSES * pauses[len(pauses) // 2], UNDER_WAY_MS):
+            return False
+    return True
 
 
 def applies(step: Step, state: JobState) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from remediation.decision import Context
+from remediation.decision import MOST_WHY, Context
 from remediation.ledger import DRAIN, RELEASE, REQUEUE, is_ours
 from remediation.schedulers import NodeState
 from remediation.stages.attempts import runs
@@ -105,14 +105,16 @@ def _release(action: Action, context: Context) -> Iterator[Action]:
         why = "reason or user changed: it is not ours to release"
         yield _now(action, context, state=ActionState.FAILED, why=why, read_back=told(node))
     elif action.state is ActionState.DONE and _late(action, context):
-        yield _now(action, context, state=ActionState.FAILED, why="still held when it was read back")
+        yield _now(
+            action, context, state=ActionState.FAILED, why="still held when it was read back: release it by hand"
+        )
 
 
 def released(action: Action, hold: Action | None, node: NodeState, now_ms: int) -> Iterator[Action]:
     """The release and the end of its hold, which belong together."""
     yield replace(action, state=ActionState.VERIFIED, at_ms=now_ms, read_back=told(node))
     if hold is not None:
-        why = f"released by action {action.id}"
+        why = f"released: {action.why[:MOST_WHY]} (action {action.id})"
         yield replace(hold, state=ActionState.UNDONE, at_ms=now_ms, why=why, read_back=told(node))
 
 

@@ -85,7 +85,9 @@ class Judged(Message, frozen=True, kw_only=True, tag="judged"):
 
 
 class Control(Message, frozen=True, kw_only=True, tag="control"):
-    """What a person tells Sickbay. `kind`: approval, rejection, pause, maintenance, label."""
+    """What a person tells Sickbay: approval, rejection, pause, maintenance, label; it holds from `from_ms` until
+    `until_ms`, where these are told. Of a job, through its host's agent: no_stop (it must not be stopped until then),
+    restart_owner (`note`: who restarts it)."""
 
     kind: str
     target: str  # id of an action or incident, or a component
@@ -94,6 +96,12 @@ class Control(Message, frozen=True, kw_only=True, tag="control"):
     until_ms: int | None = None
     asked_ms: int | None = None  # of an approval: `at_ms` of the line that it answers
     note: Text = ""
+    from_ms: int | None = None
+
+    def holds(self, at_ms: int) -> bool:
+        """Whether it holds at that time."""
+        begun = self.from_ms is None or self.from_ms <= at_ms
+        return begun and (self.until_ms is None or at_ms < self.until_ms)
 
 
 LedgerMessage: TypeAlias = Action | Outcome | Judged | Control

@@ -18,8 +18,9 @@ from sickbay.log import Record
 from sickbay.messages import AnyMessage, Event, Identity, Message
 from sickbay.seal import Seal, host_key, opened
 from sickbay.settings import Security
+from sickbay.topics import EVENTS, STEPS, TELEMETRY
 
-AGENTS = frozenset({"sickbay.telemetry.v1", "sickbay.events.v1", "sickbay.steps.v1"})  # what agents may write to
+AGENTS = frozenset({TELEMETRY, EVENTS, STEPS})  # what agents may write to
 HEARSAY = frozenset({"job", "rank", "process", "path", "scheduler"})  # domains of kinds that blame no device
 LEAST_KEY = 16  # bytes
 MAX_CHECKED = 200_000  # name lists known to be their sender's own: one or two a host

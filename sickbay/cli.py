@@ -14,6 +14,7 @@ INTERNAL, INTERRUPTED = 4, 130
 
 COMMANDS: dict[str, tuple[str, str]] = {  # name: (where, one line of help)
     "agent": ("sickbay.commands.agent:agent", "Watch one host: kernel log, exporters, training logs."),
+    "change": ("sickbay.commands.change:change", "Tell of a change: driver, firmware, configuration, cabling."),
     "dashboards": ("sickbay.commands.dashboards:dashboards", "Build or check the Grafana boards."),
     "diagnose": (
         "sickbay.commands.diagnose:diagnose",
@@ -25,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {  # name: (where, one line of help)
     "up": ("sickbay.commands.up:up", "Run everything in one process, also on a made-up site (--simulate)."),
     "incidents": ("sickbay.commands.incidents:incidents", "List, show, approve or reject what is to be done."),
     "ledger": ("sickbay.commands.ledger:ledger", "What is held, and everything that was done."),
+    "maintenance": ("sickbay.commands.maintenance:maintenance", "Declare planned work, list it, end it."),
     "remediate": ("sickbay.commands.remediate:remediate", "Hold, requeue, test, release: as far as the mode allows."),
     "deadletter": ("sickbay.commands.deadletter:deadletter", "List what could not be read, and put it back."),
     "doctor": ("sickbay.commands.doctor:doctor", "Check this installation and say what is missing."),

@@ -74,6 +74,9 @@ class Agent(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     host: Annotated[str, Meta(max_length=240, description="the host's name; empty: what the system calls itself")] = ""
     root: Annotated[str, Meta(min_length=1, description="every path is read below it")] = "/"
+    collectors: Annotated[
+        tuple[str, ...], Meta(description="names of the collectors to run, such as kernel_log; empty: all")
+    ] = ()
     kernel_log: Annotated[
         str, Meta(description="the kernel's messages below the root: a device or a file; empty: none")
     ] = "dev/kmsg"

@@ -11,6 +11,23 @@ DAY_MS = 24 * HOUR_MS
 KIB = 1024
 MIB = 1024 * KIB
 
+TELEMETRY = "sickbay.telemetry.v1"
+BACKFILL = "sickbay.backfill.v1"
+EVENTS = "sickbay.events.v1"
+STEPS = "sickbay.steps.v1"
+SCHEMAS = "sickbay.schemas.v1"
+TOPOLOGY = "sickbay.topology.v1"
+PLACEMENT = "sickbay.placement.v1"
+CHANGES = "sickbay.changes.v1"
+CONTROL = "sickbay.control.v1"
+FEATURES = "sickbay.features.v1"
+EVIDENCE = "sickbay.evidence.v1"
+INCIDENTS = "sickbay.incidents.v1"
+ACTIONS = "sickbay.actions.v1"
+OUTCOMES = "sickbay.outcomes.v1"
+STATE = "sickbay.state.v1"
+DEADLETTER = "sickbay.deadletter.v1"
+
 Sync = Literal["full", "normal"]  # full: an append is on disk before it is acknowledged; normal: before the next sync
 
 
@@ -32,25 +49,25 @@ class Topic:
 
 # Relays pack up to 32 hosts of some 30 kB a message, hence 4 MiB for frames. Sizes, ages and counts: design, section 5.
 _ALL = (
-    Topic("sickbay.telemetry.v1", "host or switch; a relay's pod", ("frame",), 16, keep_ms=DAY_MS,
+    Topic(TELEMETRY, "host or switch; a relay's pod", ("frame",), 16, keep_ms=DAY_MS,
           max_bytes=4 * MIB, sync="normal", driving=True),
-    Topic("sickbay.backfill.v1", "host", ("frame",), 4, keep_ms=DAY_MS, max_bytes=4 * MIB, sync="normal"),
-    Topic("sickbay.events.v1", "host or switch", ("event",), 16, keep_ms=7 * DAY_MS, max_bytes=64 * KIB, driving=True),
-    Topic("sickbay.steps.v1", "host", ("frame", "step", "progress"), 16, keep_ms=DAY_MS,
+    Topic(BACKFILL, "host", ("frame",), 4, keep_ms=DAY_MS, max_bytes=4 * MIB, sync="normal"),
+    Topic(EVENTS, "host or switch", ("event",), 16, keep_ms=7 * DAY_MS, max_bytes=64 * KIB, driving=True),
+    Topic(STEPS, "host", ("frame", "step", "progress"), 16, keep_ms=DAY_MS,
           max_bytes=4 * MIB, sync="normal", driving=True),
-    Topic("sickbay.schemas.v1", "schema id", ("layout",), 1, compacted=True, max_bytes=256 * KIB),
-    Topic("sickbay.topology.v1", "component", ("edge", "identity"), 1, compacted=True, lag_ms=48 * HOUR_MS),
-    Topic("sickbay.placement.v1", "job", ("placement",), 1, compacted=True, lag_ms=48 * HOUR_MS, max_bytes=4 * MIB),
-    Topic("sickbay.changes.v1", "target", ("change",), 1, compacted=True, lag_ms=48 * HOUR_MS),
-    Topic("sickbay.control.v1", "kind:target:id", ("control",), 1, compacted=True, lag_ms=48 * HOUR_MS),
-    Topic("sickbay.features.v1", "job; fabric plane for ports", ("frame",), 16, keep_ms=6 * HOUR_MS,
+    Topic(SCHEMAS, "schema id", ("layout",), 1, compacted=True, max_bytes=256 * KIB),
+    Topic(TOPOLOGY, "component", ("edge", "identity"), 1, compacted=True, lag_ms=48 * HOUR_MS),
+    Topic(PLACEMENT, "job", ("placement",), 1, compacted=True, lag_ms=48 * HOUR_MS, max_bytes=4 * MIB),
+    Topic(CHANGES, "target", ("change",), 1, compacted=True, lag_ms=48 * HOUR_MS),
+    Topic(CONTROL, "kind:target:id", ("control",), 1, compacted=True, lag_ms=48 * HOUR_MS),
+    Topic(FEATURES, "job; fabric plane for ports", ("frame",), 16, keep_ms=6 * HOUR_MS,
           max_bytes=4 * MIB, sync="normal", driving=True),
-    Topic("sickbay.evidence.v1", "the cluster", ("evidence",), 1, keep_ms=7 * DAY_MS, driving=True),
-    Topic("sickbay.incidents.v1", "incident id", ("incident",), 1, compacted=True, lag_ms=7 * DAY_MS),
-    Topic("sickbay.actions.v1", "action id", ("action",), 1, compacted=True, lag_ms=7 * DAY_MS),
-    Topic("sickbay.outcomes.v1", "outcome id", ("outcome",), 1, compacted=True, lag_ms=7 * DAY_MS),
-    Topic("sickbay.state.v1", "processor and task", ("state",), 16, compacted=True, max_bytes=4 * MIB),
-    Topic("sickbay.deadletter.v1", "source topic", ("deadletter",), 1, keep_ms=7 * DAY_MS, max_bytes=128 * KIB),
+    Topic(EVIDENCE, "the cluster", ("evidence",), 1, keep_ms=7 * DAY_MS, driving=True),
+    Topic(INCIDENTS, "incident id", ("incident",), 1, compacted=True, lag_ms=7 * DAY_MS),
+    Topic(ACTIONS, "action id", ("action",), 1, compacted=True, lag_ms=7 * DAY_MS),
+    Topic(OUTCOMES, "outcome id", ("outcome",), 1, compacted=True, lag_ms=7 * DAY_MS),
+    Topic(STATE, "processor and task", ("state",), 16, compacted=True, max_bytes=4 * MIB),
+    Topic(DEADLETTER, "source topic", ("deadletter",), 1, keep_ms=7 * DAY_MS, max_bytes=128 * KIB),
 )  # fmt: skip
 
 TOPICS: dict[str, Topic] = {topic.name: topic for topic in _ALL}

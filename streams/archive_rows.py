@@ -20,15 +20,16 @@ from typing import Annotated, Any, NamedTuple, get_args, get_origin
 import msgspec
 import polars as pl
 
+from sickbay import topics
 from sickbay.actions import Action, Control, Judged, Outcome
 from sickbay.admission import AGENTS, Admission, Refused, own_word, same_sender
 from sickbay.log import Record
 from sickbay.messages import Change, Edge, Event, Evidence, Identity, Incident, Message, Placement, Progress, Step
 from sickbay.schema import TABLES
 from sickbay.seal import Opened, opened
+from sickbay.topics import FEATURES
 from streams.feature_columns import CANNOT, features_of
 
-FEATURES = "sickbay.features.v1"
 AHEAD_MS = 2_000  # as in windows: a stamp further ahead of append time is a wrong clock
 TIME = pl.Datetime("us", "UTC")
 PLACE: dict[str, pl.DataType] = {
@@ -43,16 +44,16 @@ KEYS: dict[str, pl.DataType] = {
 
 # Which message of which topic fills which table. None: known, and not kept.
 FILLS: Mapping[str, Mapping[type[Message], str | None]] = {
-    "sickbay.events.v1": {Event: "events"},
-    "sickbay.steps.v1": {Step: "steps", Progress: "progress"},
-    "sickbay.topology.v1": {Edge: "edges", Identity: "identities"},
-    "sickbay.placement.v1": {Placement: "placements"},
-    "sickbay.changes.v1": {Change: "changes"},
-    "sickbay.control.v1": {Control: "control"},
-    "sickbay.evidence.v1": {Evidence: "evidence"},
-    "sickbay.incidents.v1": {Incident: "incidents", Judged: None},
-    "sickbay.actions.v1": {Action: "actions"},
-    "sickbay.outcomes.v1": {Outcome: "outcomes"},
+    topics.EVENTS: {Event: "events"},
+    topics.STEPS: {Step: "steps", Progress: "progress"},
+    topics.TOPOLOGY: {Edge: "edges", Identity: "identities"},
+    topics.PLACEMENT: {Placement: "placements"},
+    topics.CHANGES: {Change: "changes"},
+    topics.CONTROL: {Control: "control"},
+    topics.EVIDENCE: {Evidence: "evidence"},
+    topics.INCIDENTS: {Incident: "incidents", Judged: None},
+    topics.ACTIONS: {Action: "actions"},
+    topics.OUTCOMES: {Outcome: "outcomes"},
 }
 _STAMPS = ("at_ms", "end_ms", "window_end_ms")  # the first that is told is the row's time; else append time
 

@@ -4,8 +4,8 @@ import msgspec
 from msgspec import Struct
 
 from sickbay.log import Output, Record
+from sickbay.topics import DEADLETTER
 
-DEADLETTER = "sickbay.deadletter.v1"
 KEPT_BYTES = 64 * 1024  # of a value: the rest is cut off, its size is told
 PER_SECOND = 100  # of one task: the rest is counted only, so that a storm of damage does not become one of letters
 MAX_REASON = 500

@@ -118,7 +118,8 @@ class Runner:
         self.troubled = False
         try:
             taken = self._step(limit, timeout_s)
-            self._trouble.over()
+            if taken:  # else nothing is said of the log: silence is no answer
+                self._trouble.over()
             return taken
         except FATAL:
             self.tasks.clear()

@@ -18,8 +18,8 @@ from msgspec import Struct
 from sickbay.log import Output, Reader, Record, Task
 from sickbay.log.reading import records
 from sickbay.schema import TABLES
+from sickbay.topics import STATE
 
-STATE = "sickbay.state.v1"
 MAX_ROWS = 8192  # of a part: with the widest table's 38 columns some 2.7 MB, and a topic takes 4 MiB
 MAX_COLUMNS = 512
 

@@ -14,14 +14,13 @@ import numpy as np
 from sickbay.log import Output, Receipt, Record, Task
 from sickbay.schema import TABLES, Samples
 from sickbay.sequences import Sequences
+from sickbay.topics import FEATURES, STATE
 from streams import window_state
 from streams.feature_record import CLOCK_KEY, encode, encode_clock
 from streams.processor import AHEAD_MS, LATENESS_MS, WindowProcessor
 from streams.runner import Mark
-from streams.window_state import STATE, Kept
+from streams.window_state import Kept
 from streams.windows import HORIZON_MS, WIDTH_MS
-
-FEATURES = "sickbay.features.v1"
 
 
 class Told(NamedTuple):

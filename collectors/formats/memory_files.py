@@ -1,7 +1,7 @@
 """Errors of main memory and machine checks, as the kernel counts them under /sys and in /proc/interrupts.
 
-Source: Linux Documentation/ABI/testing/sysfs-devices-edac and Documentation/driver-api/edac.rst. What was counted before
-the first look proves nothing about now; counts that fall were reset.
+Source: Linux Documentation/ABI/testing/sysfs-devices-edac and Documentation/driver-api/edac.rst. What was counted
+before the first look proves nothing about now; counts that fall were reset.
 """
 
 import re
@@ -34,8 +34,9 @@ class Memory:
             named = 0
             for part in sorted({file.partition("/")[0] for file in told if "/" in file}):
                 label = _label(told, part) or f"{place}/{part}"
-                named += self._grown(f"{place}/{part}/ue", told.get(f"{part}/dimm_ue_count", ""))
-                yield from self._uncorrected(label, f"{place}/{part}/ue+", told.get(f"{part}/dimm_ue_count", ""))
+                if lost := self._grown(f"{place}/{part}/ue", told.get(f"{part}/dimm_ue_count", "")):
+                    yield _event("dimm.uncorrected", label, lost)
+                named += lost
                 yield from self._corrected(label, f"{place}/{part}", told.get(f"{part}/dimm_ce_count", ""), now_ms)
             grown = self._grown(f"{place}/ue", told.get("ue_count", "")) - named
             if grown > 0:
@@ -51,10 +52,6 @@ class Memory:
         if before is not None and now > before:
             text = f"{now - before} machine check exceptions"
             yield event("cpu.checks_counted", name(Kind.CPU, UNKNOWN), code="MCE", count=now - before, message=text)
-
-    def _uncorrected(self, label: str, key: str, text: str) -> Iterator[Event]:
-        if grown := self._grown(key, text):
-            yield _event("dimm.uncorrected", label, grown)
 
     def _corrected(self, label: str, key: str, text: str, now_ms: int) -> Iterator[Event]:
         if now_ms - self._told_ms.get(key, -CORRECTED_MS) < CORRECTED_MS and f"{key}/ce" in self._before:

@@ -35,6 +35,7 @@ class Told(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     severity: Severity | None = None  # None: the kind's
     blame: Blame | None = None
     advice: Action | None = None
+    when: str = ""  # the moment the advice is meant for
     stands: bool = False
     alone: bool = False
 
@@ -43,6 +44,7 @@ class Metric(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What one series becomes: a row of an exporter; `collectors.codes.exporters` explains the fields."""
 
     to: str = ""
+    unit: str = ""
     factor: float = 1.0
     convert: Literal["", "dbm", "positive", "zero_is_good", "percent_or_ratio"] = ""
     values: dict[str, float] = {}
@@ -102,6 +104,7 @@ class Vendor(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     absent: dict[str, tuple[str, ...]] = {}
     unread: dict[str, str] = {}
     exporters: dict[str, Source]
+    tools: dict[str, Source] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +132,8 @@ def vendors() -> dict[str, Vendor]:
 
 def refuse(vendor: Vendor) -> None:
     """Raises ValueError for a file that speaks of columns which there are not, or tells one that it calls absent."""
-    told = {(source.table, row.to) for source in vendor.exporters.values() for row in source.metrics.values() if row.to}
+    told_by = (*vendor.exporters.values(), *vendor.tools.values())
+    told = {(source.table, row.to) for source in told_by for row in source.metrics.values() if row.to}
     absent = {("accelerator", column) for columns in vendor.absent.values() for column in columns}
     for table, column in told | absent:
         if table not in TABLES or column not in TABLES[table].names:

@@ -8,7 +8,6 @@ Rules, each of which has a test:
   closed          a port that a person closed tells no state, so that nobody takes it for a lost link
 """
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -18,6 +17,7 @@ from collectors.formats.reading import Reading, Tally
 from collectors.formats.series_rows import SeriesRows
 from collectors.formats.sysfs_listing import number
 from sickbay.components import Name
+from sickbay.messages import MAX_MESSAGE
 
 WRAP = 1 << 32
 WRAP_STEP = 1 << 28  # [house] the most that such a counter grows between two looks: a reset is no wrap
@@ -45,20 +45,30 @@ class Ports:
             if closed and self._closed.get(port) is False:
                 yield Reading(event("port.admin_down", port, code="closed", message="the interface was taken down"))
             self._closed[port] = closed
-            for file, text in texts.items():
-                if (target := files().get(file)) is None or (closed and file in STATE):
-                    continue
-                value = self._value(port, file, text, target.metric)
-                if value == value:
-                    rows.add(target, {}, port, now_ms, value)
-            yield from self._told_blind(port, texts)
+            yield from self._row(port, texts, rows, now_ms)
         yield from rows.flush(Tally())
 
-    def _value(self, port: Name, file: str, text: str, metric: Metric) -> float:
-        value = number(carrier_of(text, file))
-        if metric.wraps and value == value:
-            return self._unwrapped((port, file), value)
-        return value
+    def _row(self, port: Name, texts: Mapping[str, str], rows: SeriesRows, now_ms: int) -> Iterator[Reading]:
+        """Put what a port's files count into the rows; an event for counters that cannot count any more."""
+        known, fresh, closed = files(), dict[str, list[str]](), self._closed[port]
+        for file, text in texts.items():
+            if (target := known.get(file)) is None or (closed and file in STATE):
+                continue
+            value, metric = number(text), target.metric
+            if why := blind_why(file, value, metric):
+                self._blind_for(why, port, file, fresh)
+                continue
+            if self._blind:
+                self._blind.pop((port, file), None)
+            if value == value:
+                rows.add(target, {}, port, now_ms, self._unwrapped((port, file), value) if metric.wraps else value)
+        yield from _told(port, fresh)
+
+    def _blind_for(self, why: str, port: Name, file: str, fresh: dict[str, list[str]]) -> None:
+        """Remember that a counter cannot count; in `fresh` where that is news."""
+        if self._blind.get((port, file)) != why and len(self._blind) < MOST_KEPT:
+            self._blind[port, file] = why
+            fresh.setdefault(why, []).append(file)
 
     def _unwrapped(self, key: Key, value: float) -> float:
         last = self._last.get(key)
@@ -70,20 +80,12 @@ class Ports:
             self._last[key] = value
         return value + WRAP * self.wraps.get(key, 0)
 
-    def _told_blind(self, port: Name, texts: Mapping[str, str]) -> Iterator[Reading]:
-        """Counters that cannot count, told once for each reason."""
-        fresh: dict[str, list[str]] = {}
-        for file, text in texts.items():
-            why = blind_why(file, text)
-            if why and self._blind.get((port, file)) != why and len(self._blind) < MOST_KEPT:
-                fresh.setdefault(why, []).append(file)
-                self._blind[port, file] = why
-            elif not why:
-                self._blind.pop((port, file), None)
-        for why, names in fresh.items():
-            facts = {"counters": ", ".join(names)}
-            text = f"{why}: {', '.join(names)}"
-            yield Reading(event("port.counters_blind", port, facts, code=why, message=text[:500]))
+
+def _told(port: Name, blind: Mapping[str, list[str]]) -> Iterator[Reading]:
+    for why, names in blind.items():
+        counters = ", ".join(names)
+        facts, text = {"counters": counters}, f"{why}: {counters}"
+        yield Reading(event("port.counters_blind", port, facts, code=why, message=text[:MAX_MESSAGE]))
 
 
 def is_closed(texts: Mapping[str, str]) -> bool:
@@ -97,17 +99,10 @@ def is_closed(texts: Mapping[str, str]) -> bool:
     return "disable" in texts.get("phys_state", "").lower()
 
 
-def carrier_of(text: str, file: str) -> str:
-    """A driver that knows no operational state is taken at its word on the carrier, where the caller put it."""
-    return "" if file == "operstate" and text == "unknown" else text
-
-
-def blind_why(file: str, text: str) -> str:
-    """Why a counter cannot count, "" where it does."""
-    target = files().get(file)
-    if target is None or "/" not in file or not text:
+def blind_why(file: str, value: float, metric: Metric) -> str:
+    """Why a counter cannot count, "" where it does; states and rates are no counters."""
+    if "/" not in file:
         return ""
-    value = number(text)
-    if math.isnan(value):
+    if value != value:
         return "not available"
-    return "saturated" if target.metric.saturates is not None and value == target.metric.saturates else ""
+    return "saturated" if value == metric.saturates else ""

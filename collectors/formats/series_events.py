@@ -89,7 +89,8 @@ def _told(metric: Metric, label: str, value: float) -> Told | None:
     code = metric.code % (label or int(value))
     if metric.codes == "ascend":
         row = ascend.code(int(value))
-        return Told(kind=row.kind, code=code, severity=row.severity, blame=row.blame, advice=row.advice, stands=True)
+        word = Told(kind=row.kind, code=code, severity=row.severity, blame=row.blame, advice=row.advice, when=row.when)
+        return replace(word, stands=True)
     told = _OF_HARDWARE if metric.codes == "xid" and _grave(label or str(int(value))) else _REPORTED
     return replace(told, code=code)
 
@@ -113,7 +114,7 @@ def _event(
         severity=told.severity or row.severity,
         blame=told.blame or row.blame,
         advice=told.advice,
-        attributes=facts or {"series": target.name},
+        attributes=(facts or {"series": target.name}) | ({"when": told.when} if told.when else {}),
         message=text[:MAX_MESSAGE],
     )
 

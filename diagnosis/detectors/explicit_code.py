@@ -23,6 +23,7 @@ from diagnosis.evidence import (
     identity,
     worst,
 )
+from diagnosis.still_there import LOST, still_there
 from diagnosis.trained_on import trained_on
 from sickbay.components import UNKNOWN, Kind, kind_of, name
 from sickbay.messages import Action, Blame, Event, Evidence, Severity, replace
@@ -135,6 +136,8 @@ def _claim(case: Case, burst: list[Event]) -> Evidence:
     first, fault = burst[0], fault_of(burst[0])
     workload = faults()[fault].role == "workload"
     component = job_component(case, first) if workload else first.component
+    if fault in LOST and still_there(case, component, max(one.seen_ms or one.at_ms or 0 for one in burst)):
+        return build(burst, fault, component, detector=NAME, version=VERSION, says="explicit_but_there", llr=WEAK)
     return build(burst, fault, component, detector=NAME, version=VERSION)
 
 

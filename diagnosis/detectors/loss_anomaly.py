@@ -27,7 +27,13 @@ def claims(case: Case) -> Iterable[Evidence]:
         if step.grad_norm is not None and math.isfinite(step.grad_norm):
             by_job[step.job].append(step)
     for job in sorted(by_job):
-        yield from _jump(job, sorted(by_job[job], key=lambda step: (step.step, step.rank or 0)))
+        yield from _jump(job, sorted(_once(by_job[job]), key=lambda step: (step.step, step.rank or 0)))
+
+
+def _once(steps: list[Step]) -> list[Step]:
+    """The words of one rank, where each of many tells the same of a step: they do not make a step many."""
+    first = min((step.rank for step in steps if step.rank is not None), default=None)
+    return [step for step in steps if step.rank in (None, first)]
 
 
 def _jump(job: str, steps: list[Step]) -> Iterable[Evidence]:

@@ -40,10 +40,14 @@ def _stopped(place: Placement, case: Case) -> tuple[Placement, Step] | None:
     if len(steps) < 2:
         return None
     steps.sort(key=lambda step: (step.step, step.at_ms or 0))
-    times = sorted({step.at_ms for step in steps if step.at_ms is not None})
+    begun: dict[int, int] = {}  # when each step was first told: each of many ranks may tell it
+    for step in steps:
+        begun[step.step] = min(begun.get(step.step, step.at_ms or 0), step.at_ms or 0)
+    times = sorted(set(begun.values()))
     usual = median(b - a for a, b in pairwise(times)) if len(times) > 1 else 0
+    last = max(step.at_ms or 0 for step in steps)
     until = min(end, case.now_ms if case.now_ms is not None else end)
-    stands = until - times[-1] > STALLED_STEPS * usual
+    stands = until - last > STALLED_STEPS * usual
     return (place, steps[-1]) if stands and place.state != "completed" else None
 
 

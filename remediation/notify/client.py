@@ -4,7 +4,6 @@ A redirect is refused: it would turn the POST into a GET that looks like success
 environment is used.
 """
 
-import base64
 import json
 import time
 import urllib.error
@@ -12,10 +11,10 @@ import urllib.parse
 import urllib.request
 from collections.abc import Sequence
 from http.client import HTTPException, HTTPMessage
-from ipaddress import ip_address
 from typing import IO, Any
 
 from remediation.notify.alertmanager import ALERTNAMES, Alert
+from sickbay import addresses
 
 TIMEOUT_S = 2.0  # of connecting and of each read; a stage's step must return within a few seconds
 DEADLINE_S = 4.0  # of one whole answer
@@ -38,12 +37,11 @@ class Alertmanager:
         parts = urllib.parse.urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
             raise ValueError(f"[alerts] url {url!r} is no address such as http://127.0.0.1:9093")
-        port = f":{parts.port}" if parts.port else ""
-        name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-        self.address = f"{parts.scheme}://{name}{port}{parts.path.rstrip('/')}"  # fit to be shown: no password in it
-        self._headers = {"Content-Type": "application/json", "Accept": "application/json"} | _credentials(parts)
-        proxies = [urllib.request.ProxyHandler({})] if _is_loopback(parts.hostname) else []
-        self._opener = urllib.request.build_opener(_NoRedirect(), *proxies)
+        self.address = addresses.base_of(parts)
+        self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        if authorization := addresses.basic(parts):
+            self._headers["Authorization"] = authorization
+        self._opener = addresses.opener(parts, _NoRedirect())
         self._timeout_s = timeout_s
 
     def send(self, alerts: Sequence[Alert]) -> None:
@@ -99,17 +97,3 @@ def _read_some(answer: Any) -> str:
         return str(answer.read(4096).decode(errors="replace"))[:MAX_TOLD].strip()
     except (OSError, HTTPException):
         return ""
-
-
-def _credentials(parts: urllib.parse.SplitResult) -> dict[str, str]:
-    if not parts.username:
-        return {}
-    told = f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
-    return {"Authorization": f"Basic {base64.b64encode(told.encode()).decode()}"}
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -16,7 +16,7 @@ from collectors.formats import hostlist, slurm_queue
 from collectors.formats.reading import Tally
 from collectors.formats.slurm_records import Node
 from collectors.formats.slurm_show import shown_nodes
-from remediation.schedulers import JobState, NodeState, Refused, Unreachable
+from remediation.schedulers import JobState, NodeState, Refused, SchedulerError, Unreachable
 from remediation.schedulers.reasons import cleaned, ours
 from sickbay.clock import resolve
 from sickbay.programs import Answer, NoAnswer, Unasked, ask, environment
@@ -35,6 +35,8 @@ _AWAY = (
     "unable to contact", "timed out", "connection refused", "connect failure", "zero bytes", "not responding",
     "communication", "standby mode", "could not establish a configuration source", "no route", "incoherent",
 )  # fmt: skip
+# Words of a no that stays one; whatever else fails may be different the next time.
+_NO = ("invalid", "already", "disabled", "not permitted", "not allowed", "not supported")
 _RIGHTS = ("access/permission denied", "user not found", "invalid user id", "permission denied", "access denied")
 
 
@@ -206,7 +208,7 @@ def _job_state(queued: slurm_queue.Queued, read_ms: int) -> JobState:
     )
 
 
-def _problem(answer: Answer) -> Unreachable | Refused:
+def _problem(answer: Answer) -> SchedulerError:
     """What a command that failed says, in its own words, with what to do about it."""
     said = " ".join((answer.errors or answer.text).split())[:300] or f"exit status {answer.status}"
     low = said.lower()
@@ -214,4 +216,4 @@ def _problem(answer: Answer) -> Unreachable | Refused:
         return Unreachable(f"Slurm cannot be asked: {said} (scontrol ping)")
     if any(word in low for word in _RIGHTS):
         return Refused(f"Slurm does not let us: {said}: run as SlurmUser, root or an operator")
-    return Refused(f"Slurm says: {said}")
+    return (Refused if any(word in low for word in _NO) else SchedulerError)(f"Slurm says: {said}")

@@ -8,6 +8,8 @@ from sickbay.messages import Incident
 
 STAGE = "fresh"
 NEWS_MS = 600_000  # an incident stands for half an hour after its last sign; within that a node can be repaired [house]
+LATE_MS = 60_000  # older when told is no news: agents read within a second [house]
+SETTLES_MS = 90_000  # then some windows of the part's own telemetry, had it any, are judged (diagnosis/still_there.py)
 
 
 def fresh(decisions: tuple[Decision, ...], context: Context) -> tuple[Decision, ...]:
@@ -26,8 +28,17 @@ def _judged(decision: Decision, context: Context) -> Decision:
     if incident not in judged.open:  # written after that heartbeat: the next one tells
         return postponed(decision, STAGE, "no heartbeat of diagnosis has confirmed it yet")
     begun = decision.before is not None and decision.before.state is ActionState.INTENDED
-    if decision.do == DRAIN and not begun and context.now_ms - _newest_ms(decision.incident) > NEWS_MS:
+    return decision if decision.do != DRAIN or begun else _of_news(decision, context)
+
+
+def _of_news(decision: Decision, context: Context) -> Decision:
+    """A hold rests on what is so now: a replayed line, or one of a clock that is far behind, tells what was."""
+    incident, newest = decision.incident, _newest_ms(decision.incident)
+    if context.now_ms - newest > NEWS_MS:
         return asked(decision, STAGE, "the last sign of it is long ago: the node may have been repaired since")
+    told_ms = (incident.detected_ms if incident else None) or newest
+    if told_ms - newest > LATE_MS and context.now_ms - told_ms < SETTLES_MS:
+        return postponed(decision, STAGE, "it was old when it was told: first a look whether the part still answers")
     return decision
 
 

@@ -21,8 +21,10 @@ def _line(decision: Decision, context: Context) -> Decision | None:
         return None  # reading back settles it
     if context.mode is Mode.OBSERVE:
         action = _shown(decision)
-    elif decision.later:
+    elif decision.later and not _awaited(decision, context):
         return None
+    elif decision.later:
+        action = replace(decision.action, state=ActionState.SHOWN)
     elif decision.muter:
         action = decision.action
     else:
@@ -34,6 +36,13 @@ def _line(decision: Decision, context: Context) -> Decision | None:
         action = before
         return replace(decision, action=before) if action.state is ActionState.INTENDED else None
     return replace(decision, action=replace(action, at_ms=context.now_ms))
+
+
+def _awaited(decision: Decision, context: Context) -> bool:
+    """Whether people may ask what a standing hold waits for: its test and release are told of before their turn."""
+    begun = decision.before is not None and decision.before.state is not ActionState.SHOWN
+    standing = decision.do in (TEST, RELEASE) and decision.host in context.ledger.holds
+    return standing and not begun and not context.unreadable
 
 
 def _shown(decision: Decision) -> Action:

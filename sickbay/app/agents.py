@@ -22,9 +22,8 @@ from sickbay.frames import Matrix
 from sickbay.log import Log
 from sickbay.messages import AnyMessage, Edge, Event, Identity, Placement, Progress, Step
 from sickbay.schema import Samples
+from sickbay.topics import EVENTS, PLACEMENT, SCHEMAS, STEPS, TELEMETRY, TOPOLOGY
 
-TELEMETRY, EVENTS, STEPS = "sickbay.telemetry.v1", "sickbay.events.v1", "sickbay.steps.v1"
-SCHEMAS, PLACEMENT, TOPOLOGY = "sickbay.schemas.v1", "sickbay.placement.v1", "sickbay.topology.v1"
 FRAME_S = 5  # an agent sends a frame so often
 
 

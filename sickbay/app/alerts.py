@@ -24,14 +24,14 @@ from remediation.notify.alertmanager import (
 )
 from remediation.notify.client import AlertError, Alertmanager
 from remediation.notify.standing import Standing, Story
-from sickbay import actions, messages, selfmetrics
+from sickbay import actions, messages, selfmetrics, topics
 from sickbay.actions import JUDGED_KEY
 from sickbay.app.service import Context
 from sickbay.clock import rfc3339
 from sickbay.log import LogError, OffsetOutOfRange, Reader, Record, Task
 from streams.runner import FATAL
 
-INCIDENTS, ACTIONS = Task("sickbay.incidents.v1", 0), Task("sickbay.actions.v1", 0)
+INCIDENTS, ACTIONS = Task(topics.INCIDENTS, 0), Task(topics.ACTIONS, 0)
 FOLLOWED = (ACTIONS, INCIDENTS)  # the ledger first: at a start an incident meets what was done for it
 LIMIT = 500  # records of one read
 CHUNK = 64  # alerts of one POST, one POST a step

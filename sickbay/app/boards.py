@@ -1,7 +1,5 @@
 """`sickbay dashboards`: boards written to a folder, and their queries asked of a live Prometheus."""
 
-import base64
-import os
 import time
 import urllib.error
 import urllib.parse
@@ -9,10 +7,12 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
+from collectors.prometheus_api import authorization
 from dashboards.grafana import BOARDS
 from dashboards.grafana.ask import Checked, check
 from dashboards.grafana.build import containers, text
 from dashboards.grafana.lint import problems
+from sickbay import addresses
 
 TIMEOUT_S = 10.0
 MAX_ANSWER = 16 << 20  # bytes
@@ -44,14 +44,14 @@ def _get(url: str) -> Callable[[str], bytes]:
     parts = urllib.parse.urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"{url!r} is no address such as http://127.0.0.1:9090")
-    base = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
-    local = parts.hostname == "localhost" or parts.hostname.startswith("127.") or parts.hostname == "::1"
-    opener = urllib.request.build_opener(*([urllib.request.ProxyHandler({})] if local else []))
-    headers = _authorization(parts)
+    base, opener, pass_ = addresses.base_of(parts), addresses.opener(parts), authorization(parts)
 
     def get(path: str) -> bytes:
+        request = urllib.request.Request(base + path)
+        if pass_:  # unredirected: another host must not learn it
+            request.add_unredirected_header("Authorization", pass_)
         try:
-            with opener.open(urllib.request.Request(base + path, headers=headers), timeout=TIMEOUT_S) as answer:
+            with opener.open(request, timeout=TIMEOUT_S) as answer:
                 return bytes(answer.read(MAX_ANSWER))
         except urllib.error.HTTPError as error:
             if error.code not in (400, 422):  # with these it tells what is wrong with the query
@@ -60,12 +60,3 @@ def _get(url: str) -> Callable[[str], bytes]:
                 return error.read(MAX_ANSWER)
 
     return get
-
-
-def _authorization(parts: urllib.parse.SplitResult) -> dict[str, str]:
-    """As `diagnose --prometheus` does: a user in the address, else a bearer token of the environment."""
-    if parts.username:
-        pair = f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
-        return {"Authorization": "Basic " + base64.b64encode(pair.encode()).decode()}
-    token = os.environ.get("SICKBAY_PROMETHEUS_TOKEN", "")
-    return {"Authorization": f"Bearer {token}"} if token else {}

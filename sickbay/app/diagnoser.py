@@ -11,13 +11,16 @@ from collections.abc import Callable, Iterable
 
 from sickbay import selfmetrics
 from sickbay.admission import Admission
-from sickbay.app.horizon import FEATURES, HORIZON_MS, Horizon
+from sickbay.app.horizon import HORIZON_MS, Horizon
 from sickbay.app.judge import Judge
 from sickbay.app.task_read import TaskRead
+from sickbay.app.wishes import wish
+from sickbay.clock import rfc3339
 from sickbay.log import Fenced, Log, LogError, OffsetOutOfRange, Output, Record, Task, tasks_of
 from sickbay.messages import Incident
 from sickbay.selfmetrics import SelfMetrics
 from sickbay.sequences import Sequences
+from sickbay.topics import CHANGES, CONTROL, EVENTS, FEATURES, PLACEMENT, STEPS, TOPOLOGY
 from sickbay.trouble import Trouble
 from streams.dead_letters import reason_of
 from streams.feature_record import CLOCK_KEY
@@ -26,12 +29,8 @@ from streams.processor import LATENESS_MS
 from streams.runner import FATAL, count_appended, read_mark
 from streams.windows import WIDTH_MS
 
-__all__ = ["EVENTS", "FEATURES", "HORIZON_MS", "STEPS", "Diagnoser", "Horizon"]
-
-EVENTS, STEPS = "sickbay.events.v1", "sickbay.steps.v1"
-PLACEMENT, TOPOLOGY = "sickbay.placement.v1", "sickbay.topology.v1"
 WATCHED = (FEATURES, EVENTS, STEPS)  # driving: their partitions are ticked
-KEPT = (TOPOLOGY, PLACEMENT)  # compacted: read whole at every start
+KEPT = (TOPOLOGY, PLACEMENT, CHANGES, CONTROL)  # compacted: read whole at every start
 GROUP, MEMBER = "diagnosis", "diagnosis-1"  # one name: who comes later replaces who was there
 
 TOGETHER_MS = 3_000  # partitions whose clocks are closer than this are read equally far: some ticks
@@ -83,7 +82,10 @@ class Diagnoser:
         """What it waits for before it can judge, empty where it has read all there is."""
         if not self._all <= set(self._read):
             return "not all partitions are held"
-        return "" if self._current else "reads a backlog"
+        if self._current:
+            return ""
+        at_ms = min(state.clock_ms for task, state in self._read.items() if task in self._driving)
+        return f"reads a backlog, at {rfc3339(at_ms) if at_ms else 'its beginning'}"
 
     def step(self, now_ms: int, timeout_s: float = 0.0) -> list[Incident]:
         """Reads some of what is new; judges if it is worth it. Returns the incidents that are new or changed."""
@@ -102,7 +104,8 @@ class Diagnoser:
         try:
             self._take_in(polls, idle, timeout_s)
             changed = self._conclude(now_ms)
-            self._trouble.over()
+            if self.took:
+                self._trouble.over()
             return changed
         except FATAL:
             raise
@@ -231,7 +234,7 @@ class Diagnoser:
                 state.told_ms = max(state.told_ms, decode_features(record.value)[1])
                 return False
             return self.horizon.take(record)
-        if not record.value:
+        if not record.value or record.topic == CONTROL:
             return self.horizon.take(record)
         told = self._admission.message(record)
         if told.seal is not None:
@@ -240,6 +243,8 @@ class Diagnoser:
             if not place.fresh:
                 self._metrics.count(selfmetrics.LOG_DUPLICATE, topic=record.topic)
                 return False
+        if record.offset >= state.committed and (said := wish(told.message, record.append_ms)):
+            self._letters.append(said)
         return self.horizon.take(record, told.message)
 
     def _conclude(self, now_ms: int) -> list[Incident]:

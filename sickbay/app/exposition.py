@@ -1,7 +1,10 @@
 """What a process tells over HTTP: `/metrics` for Prometheus, `/ready` (503 with the reasons while anything is not),
 `/healthz`. Few connections, short ones, GET only: whoever scrapes it cannot hold it up."""
 
+import contextlib
+import socket
 import threading
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -25,11 +28,12 @@ class _Server(HTTPServer):
         self.metrics, self.troubles = metrics, troubles
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="exposition")
         self._room = threading.BoundedSemaphore(THREADS + WAITING)
+        self._due: dict[Any, float] = {}  # requests at work or waiting: when their time is over
         super().__init__(address, _Handler)
 
     def server_bind(self) -> None:
         """As a socket does it: HTTPServer would ask the name service for our name, which may take long."""
-        self.socket.setsockopt(1, 2, 1)  # SOL_SOCKET, SO_REUSEADDR
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
@@ -39,15 +43,25 @@ class _Server(HTTPServer):
         if not self._room.acquire(blocking=False):
             self.shutdown_request(request)
             return
+        self._due[request] = time.monotonic() + TIMEOUT_S
         self._pool.submit(self._answer, request, client_address)
+
+    def service_actions(self) -> None:
+        """Ends requests that take too long: whoever sends or reads a byte now and then meets no other limit."""
+        now = time.monotonic()
+        for request, due in list(self._due.items()):
+            if now > due:
+                with contextlib.suppress(OSError):
+                    request.shutdown(socket.SHUT_RDWR)
 
     def _answer(self, request: Any, client_address: Any) -> None:
         try:
             request.settimeout(TIMEOUT_S)
             self.finish_request(request, client_address)
-        except OSError:  # went away, or was too slow
+        except (OSError, ValueError):  # went away, or was too slow; what it sent is not HTTP
             pass
         finally:
+            self._due.pop(request, None)
             self.shutdown_request(request)
             self._room.release()
 

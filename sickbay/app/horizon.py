@@ -1,7 +1,8 @@
 """What live diagnosis remembers: everything that the log told of the last half hour, bounded whatever comes.
 
 Events, steps and windows are forgotten by their own time, those without one by when they were appended; topology and
-identities stand until they are told anew; placements until half an hour after their end.
+identities stand until they are told anew; placements until half an hour after their end; changes for a day, and
+declared work for a day after its end.
 """
 
 from collections.abc import Sequence
@@ -12,17 +13,20 @@ import polars as pl
 from collectors.codes import in_context
 from diagnosis.case import Case
 from diagnosis.evidence import in_order
-from sickbay import messages
+from sickbay import actions, messages
+from sickbay.actions import Control
 from sickbay.log import Record
-from sickbay.messages import AnyMessage, Edge, Event, Identity, Placement, Progress, Severity, Step
+from sickbay.messages import AnyMessage, Change, Edge, Event, Identity, Placement, Progress, Severity, Step
 from sickbay.placement import Placements
+from sickbay.topics import CONTROL, FEATURES
 from sickbay.topology import Topology
 from streams.feature_record import decode as decode_features
 from streams.windows import WIDTH_MS
 
-FEATURES = "sickbay.features.v1"
 HORIZON_MS = 30 * 60_000  # a job's own time-out and its aftermath fit in
 SEVERE = frozenset({Severity.ERROR, Severity.FATAL})  # such an event is looked at without waiting for its window
+MEMORY_MS = 24 * 3_600_000  # of changes and declared work: what was touched in the day before
+MAX_CHANGES, MAX_CONTROLS = 10_000, 10_000
 MAX_EVENTS, MAX_STEPS, MAX_PROGRESS = 20_000, 100_000, 50_000  # of the newest; of events the severe stay longest
 
 
@@ -38,6 +42,8 @@ class Horizon:
     placements: Placements = field(default_factory=Placements)
     topology: Topology = field(default_factory=Topology)
     windows: dict[str, list[tuple[int, pl.DataFrame]]] = field(default_factory=dict)
+    changes: dict[tuple[str, str, int], Change] = field(default_factory=dict)  # by target, what and time
+    maintenance: dict[bytes, Control] = field(default_factory=dict)
     dropped: int = 0  # beyond the bounds
     _edges: dict[bytes, Edge] = field(default_factory=dict)
     _fresh_edges: list[Edge] = field(default_factory=list)
@@ -46,6 +52,8 @@ class Horizon:
     def take(self, record: Record, message: AnyMessage | None = None) -> bool:
         """One record, decoded already or not. True if it is worth a look at once. Raises ValueError for a damaged one,
         before anything of it was kept."""
+        if record.topic == CONTROL:
+            return self._control(record)
         if not record.value:
             self.identities.pop(record.key, None)  # a removed key
             return False
@@ -72,9 +80,20 @@ class Horizon:
                 self._fresh_edges.append(message)
             case Identity():
                 self.identities[record.key] = message
+            case Change():
+                at_ms = message.at_ms or record.append_ms
+                self.changes[message.target, message.what, at_ms] = messages.replace(message, at_ms=at_ms)
             case _:
                 pass
         return False
+
+    def _control(self, record: Record) -> bool:
+        """Declared work; True where it is news."""
+        said = actions.decode(record.value) if record.value else None
+        known = self.maintenance.pop(record.key, None)
+        if isinstance(said, Control) and said.kind == "maintenance":
+            self.maintenance[record.key] = said
+        return self.maintenance.get(record.key) != known
 
     def case(self, now_ms: int, *, before_ms: int | None = None, frontier_ms: int | None = None) -> Case:
         """The case of this moment. What is older than `before_ms` (half an hour) is forgotten; only windows that end
@@ -95,6 +114,8 @@ class Horizon:
             window_ms=self.window_ms,
             topology=self.topology,
             placements=self.placements,
+            changes=tuple(sorted(self.changes.values(), key=lambda one: (one.at_ms or 0, one.target, one.what))),
+            maintenance=tuple(sorted(self.maintenance.values(), key=lambda one: (one.at_ms, one.target, one.by))),
         )
 
     def _features(self, frontier_ms: int | None) -> dict[str, pl.DataFrame]:
@@ -114,7 +135,14 @@ class Horizon:
             kept = self.placements.after(before_ms)
             if len(kept) != len(self.placements):
                 self.placements = kept
+        self._forget_work(before_ms + HORIZON_MS - MEMORY_MS)
         self.bound(before_ms)
+
+    def _forget_work(self, before_ms: int) -> None:
+        changes = [item for item in self.changes.items() if item[0][2] >= before_ms]
+        self.changes = dict(sorted(changes, key=lambda item: item[0][2])[-MAX_CHANGES:])
+        stands = [one for one in self.maintenance.items() if (one[1].until_ms or before_ms) >= before_ms]
+        self.maintenance = dict(sorted(stands, key=lambda item: item[1].at_ms)[-MAX_CONTROLS:])
 
     def bound(self, before_ms: int) -> None:
         """Lets go of what is more than fits, and of windows that end before a time."""

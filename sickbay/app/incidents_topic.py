@@ -5,8 +5,8 @@ from sickbay.actions import Judged
 from sickbay.log import Reader, Task
 from sickbay.log.reading import Followed
 from sickbay.messages import Incident
+from sickbay.topics import INCIDENTS
 
-INCIDENTS = "sickbay.incidents.v1"
 _TASK = Task(INCIDENTS, 0)
 
 

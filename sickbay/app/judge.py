@@ -8,13 +8,13 @@ from remediation.plan import planned
 from remediation.verbs import verbs
 from sickbay import actions, messages, selfmetrics
 from sickbay.actions import JUDGED_KEY, Judged
-from sickbay.app.incidents_topic import INCIDENTS, current
+from sickbay.app.incidents_topic import current
 from sickbay.log import Output, Reader, Task
 from sickbay.log.reading import records, since
 from sickbay.messages import Evidence, Incident
 from sickbay.selfmetrics import SelfMetrics
+from sickbay.topics import EVIDENCE, INCIDENTS
 
-EVIDENCE = "sickbay.evidence.v1"
 BEAT_MS = 5_000  # of the log's clock, between two heartbeats
 KNOWN_MS = 2 * 3_600_000  # how long the id of a claim is known after it was last made: some horizons
 

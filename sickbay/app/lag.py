@@ -4,15 +4,15 @@ from sickbay import selfmetrics
 from sickbay.app.incidents_topic import IncidentsView
 from sickbay.app.service import Context
 from sickbay.log import Closed, LogError, Position, Reader, Task, tasks_of
-from sickbay.topics import Topic
+from sickbay.topics import EVENTS, FEATURES, INCIDENTS, PLACEMENT, STEPS, TELEMETRY, Topic
 from sickbay.trouble import Trouble
 from streams.runner import read_mark
 
 LOOK_MS = 5_000
 GROUPS: dict[str, tuple[str, ...]] = {  # group: the topics that it reads
-    "streams.windows": ("sickbay.telemetry.v1",),
-    "diagnosis": ("sickbay.features.v1", "sickbay.events.v1", "sickbay.steps.v1", "sickbay.placement.v1"),
-    "remediation": ("sickbay.incidents.v1",),
+    "streams.windows": (TELEMETRY,),
+    "diagnosis": (FEATURES, EVENTS, STEPS, PLACEMENT),
+    "remediation": (INCIDENTS,),
 }
 
 

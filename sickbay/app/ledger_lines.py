@@ -2,21 +2,21 @@
 
 from collections.abc import Callable, Iterable
 
-from sickbay import actions
+from sickbay import actions, topics
 from sickbay.actions import Action, Control
 from sickbay.clock import rfc3339
 from sickbay.log import Reader, Record, Task
 from sickbay.log.reading import records
 from sickbay.plain import plain
 
-ACTIONS, CONTROL = Task("sickbay.actions.v1", 0), Task("sickbay.control.v1", 0)
+ACTIONS, CONTROL = Task(topics.ACTIONS, 0), Task(topics.CONTROL, 0)
 
 
 def line_of(action: Action) -> str:
     """When, state, verb, target, why, and the ids by which to ask and answer."""
-    by = "" if action.by == "policy" else f" [{action.by}]"
     why = action.why or action.read_back
     more = f" ({action.read_back})" if action.read_back and action.read_back not in why else ""
+    by = "" if action.by == "policy" or f"by {action.by}" in why else f" [{action.by}]"
     text = f"{rfc3339(action.at_ms) or '-':<24} {action.state:<8} {action.do} {action.target}: {why}{more}{by}"
     return plain(f"{text[:600]} | action {action.id} incident {action.incident}")
 

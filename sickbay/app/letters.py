@@ -6,7 +6,8 @@ from msgspec import Struct
 
 from sickbay.log import Appender, Log, LogError, Reader, Task
 from sickbay.log.reading import records
-from streams.dead_letters import DEADLETTER, DeadLetter, decode
+from sickbay.topics import DEADLETTER
+from streams.dead_letters import DeadLetter, decode
 
 _TASK = Task(DEADLETTER, 0)
 

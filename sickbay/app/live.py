@@ -13,13 +13,13 @@ from sickbay.messages import Incident
 from sickbay.schema import TABLES
 from sickbay.selfmetrics import SelfMetrics
 from sickbay.settings import Windows
+from sickbay.topics import SCHEMAS, TELEMETRY
 from streams import runner, window_state
 from streams.processor import LATENESS_MS
 from streams.runner import Mark, Runner
 from streams.window_task import Told, WindowTask
 from streams.windows import WIDTH_MS
 
-TELEMETRY, SCHEMAS = "sickbay.telemetry.v1", "sickbay.schemas.v1"
 WINDOWS_GROUP = "streams.windows"
 
 

@@ -9,17 +9,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from remediation.ledger import Ledger
-from sickbay import actions, messages
+from sickbay import actions, messages, topics
 from sickbay.actions import Action, ActionState, Control, Judged
-from sickbay.app.incidents_topic import INCIDENTS, told
+from sickbay.app.incidents_topic import told
 from sickbay.app.ledger_lines import ACTIONS, CONTROL, controls_of, ledger_of
 from sickbay.log import Fenced, Log, LogBusy, OutcomeUnknown, Output, Position, Reader, Record, Replaced, Task, TaskLog
 from sickbay.log.reading import Followed
-from sickbay.messages import Incident, Placement
+from sickbay.messages import AnyMessage, Edge, Incident, Placement
 from sickbay.placement import Placements
+from sickbay.seal import opened
+from sickbay.topics import INCIDENTS
+from sickbay.topology import Topology
 
 GROUP = "remediation"
-TASK, PLACEMENT = Task(INCIDENTS, 0), Task("sickbay.placement.v1", 0)
+TASK, PLACEMENT, TOPOLOGY = Task(INCIDENTS, 0), Task(topics.PLACEMENT, 0), Task(topics.TOPOLOGY, 0)
 BATCH, BATCHES = 2000, 20  # records of one poll, polls of one step
 QUIET_S = 2.0  # nothing came for so long: all is read that there was
 ASIDE_MS = 500  # between two looks at what lies beside
@@ -41,6 +44,7 @@ class Inputs:
     ledger: Ledger = field(default_factory=Ledger)
     controls: dict[bytes, Control] = field(default_factory=dict)
     placements: Placements = field(default_factory=Placements)
+    topology: Topology = field(default_factory=Topology)  # read once somebody declares maintenance
     uncertain: frozenset[str] = frozenset()
     unreadable: int = 0  # records of incidents or the ledger: the word before each still counts
     _offsets: dict[str, int] = field(default_factory=dict)  # of incidents
@@ -48,6 +52,7 @@ class Inputs:
     _tasks: TaskLog = field(init=False)
     _reader: Reader = field(init=False)
     _beside: dict[Task, Followed] = field(default_factory=dict)
+    _edges: dict[bytes, Edge] = field(default_factory=dict)
     _next: int | None = None  # None: the task is not ours, or not read anew yet
     _anew: bool = False  # the task is ours, and everything is to be read from the start
     _goal: int = 0  # the end when the task was assigned: before it, all is history
@@ -119,7 +124,8 @@ class Inputs:
         self._tasks.seek(TASK, begin)
         self.incidents, self.judged, self._offsets, self._judged_at = {}, None, {}, -1
         self.controls, self.placements = {}, Placements()
-        self._beside = {task: Followed(self._reader, task) for task in (CONTROL, PLACEMENT)}
+        self.topology, self._edges = Topology(), {}
+        self._beside = {task: Followed(self._reader, task) for task in (CONTROL, PLACEMENT, TOPOLOGY)}
         self._beside_ms = 0
         self.ledger = Ledger(ledger_of(self._reader, self._unread))
         begun = (line for line in self.ledger.lines.values() if line.state is ActionState.INTENDED)
@@ -149,16 +155,27 @@ class Inputs:
         self._beside_ms = now_ms
         said = list(self._beside[CONTROL].read())
         self.controls = controls_of(said, self.controls)
-        placed = [_placement(record) for record in self._beside[PLACEMENT].read()]
-        known = [one for one in placed if one is not None]
+        placed = [_message(record) for record in self._beside[PLACEMENT].read()]
+        known = [one for one in placed if isinstance(one, Placement)]
         if known:
             self.placements = self.placements.add(known)
+        if any(control.kind == "maintenance" for control in self.controls.values()):
+            self._read_topology()
         return bool(said)
 
+    def _read_topology(self) -> None:
+        fresh: list[Edge] = []
+        for record in self._beside[TOPOLOGY].read():
+            edge = _message(record)
+            if isinstance(edge, Edge) and self._edges.get(record.key) != edge:  # pollers tell the same again and again
+                self._edges[record.key] = edge
+                fresh.append(edge)
+        if fresh:
+            self.topology = self.topology.add(fresh)
 
-def _placement(record: Record) -> Placement | None:
+
+def _message(record: Record) -> AnyMessage | None:
     try:
-        found = messages.decode(record.value) if record.value else None
+        return messages.decode(opened(record.value).payload) if record.value else None
     except ValueError:
         return None
-    return found if isinstance(found, Placement) else None

@@ -31,6 +31,7 @@ from sickbay.components import Kind
 from sickbay.config import ConfigError
 from sickbay.log import LogError, Output
 from sickbay.settings import Config
+from sickbay.topics import OUTCOMES
 from streams.runner import FATAL
 
 LOOK_MS = 1_000  # between two looks
@@ -41,7 +42,6 @@ LATE_MS = 3_600_000  # so long a hold that was given up is looked for: a questio
 LOOK_S = 90.0  # that one may take: it reads and writes a scheduler that may need seconds for each answer
 WAIT_S = 1.0  # after a call in vain; doubles
 SLOW_S = 15.0  # the longest such wait
-OUTCOMES = "sickbay.outcomes.v1"
 
 
 def scheduler_of(config: Config, clock: Callable[[], int]) -> Scheduler | None:
@@ -240,6 +240,7 @@ class Remediator:
         known = Context(
             now_ms=now_ms, settings=settings, mode=self.mode, judged=inputs.judged, incidents=inputs.incidents,
             unjudged=inputs.unjudged, ledger=inputs.ledger, placements=inputs.placements, controls=inputs.controls,
+            topology=inputs.topology,
             uncertain=inputs.uncertain, keeps_evidence=self.errands.folder is not None,
         )  # fmt: skip
         wanted = proposed(known)

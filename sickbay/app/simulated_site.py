@@ -16,11 +16,11 @@ from sickbay import messages
 from sickbay.app.service import Context
 from sickbay.messages import Placement
 from sickbay.settings import Agent, Config, Metrics
+from sickbay.topics import PLACEMENT
 from simulator import node_test
 from simulator.site import Site
 from simulator.site_jobs import Running, SiteJobs
 
-PLACEMENT = "sickbay.placement.v1"
 JOB, SIZE = "1001", 3
 FIRST_S, EVERY_S = 30.0, 300.0  # after the start, and between two faults
 REPAIR_S = 10.0  # from an empty, held host to its power cycle

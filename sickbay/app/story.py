@@ -17,10 +17,8 @@ from sickbay.components import HOST_SCOPED, Kind, Name, host_of
 from sickbay.log import Reader, Record, Task
 from sickbay.log.reading import records, since
 from sickbay.messages import Event, Incident, Placement
-from sickbay.topics import TOPICS, partition_of
+from sickbay.topics import ACTIONS, EVENTS, EVIDENCE, INCIDENTS, OUTCOMES, PLACEMENT, TOPICS, partition_of
 
-INCIDENTS, ACTIONS, OUTCOMES = "sickbay.incidents.v1", "sickbay.actions.v1", "sickbay.outcomes.v1"
-EVENTS, EVIDENCE, PLACEMENT = "sickbay.events.v1", "sickbay.evidence.v1", "sickbay.placement.v1"
 BEFORE_MS, AFTER_MS = 120_000, 120_000  # events around onset and detection that belong to the story
 MAX_EVENTS = 200
 MIN_ID = 4  # characters of a prefix that names an incident

@@ -76,11 +76,12 @@ def _show(here: "Desk", key: str, json: bool) -> int:
 
 def _answer(log: "Log", here: "Desk", do: str, key: str, by: str, note: str, json: bool) -> int:
     from sickbay.app.desk import answer
+    from sickbay.commands.people import user
     from sickbay.log import wall_ms
     from sickbay.plain import plain
 
     waits = here.waiting(key)
-    said = answer(log, waits, do, by or _user(), wall_ms(), note[:1000])
+    said = answer(log, waits, do, by or user(), wall_ms(), note[:1000])
     if json:
         _json(said)
     else:
@@ -93,12 +94,3 @@ def _json(value: object) -> None:
     import msgspec
 
     write_json(msgspec.json.encode(value))
-
-
-def _user() -> str:
-    import getpass
-
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "unknown"

@@ -16,7 +16,7 @@ def process(*stages: str, config: ConfigFile = None) -> int:
     """
     from sickbay.app.opening import awaited_log
     from sickbay.app.service import Context, Service
-    from sickbay.app.stages import STAGES, chosen
+    from sickbay.app.stages import LONGER, STAGES, chosen
     from sickbay.commands.output import complain, usage
     from sickbay.config import ConfigError
     from sickbay.selfmetrics import SelfMetrics
@@ -34,7 +34,7 @@ def process(*stages: str, config: ConfigFile = None) -> int:
     log = awaited_log(settings.log, say)
     if log is None:
         return 0
-    service = Service(Context(settings, log, SelfMetrics(), say), made)
+    service = Service(Context(settings, log, SelfMetrics(), say), made, longer=LONGER)
     say(f"runs {', '.join(made)} on {settings.log.brokers or settings.log.path}")
     status = service.run()
     return end(service, log, status)

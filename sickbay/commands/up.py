@@ -35,6 +35,7 @@ def up(
     from sickbay.app.poller import step_s
     from sickbay.app.remediator import LOOK_S
     from sickbay.app.service import Context, Service
+    from sickbay.app.stages import LONGER
     from sickbay.app.up import stages
     from sickbay.commands.output import complain
     from sickbay.commands.process import end
@@ -52,7 +53,7 @@ def up(
     if log is None:
         return 0
     made = stages(settings, agents, simulated)
-    longer = {"poll": step_s(settings), "remediation": LOOK_S}
+    longer = {**LONGER, "poll": step_s(settings), "remediation": LOOK_S}
     service = Service(Context(settings, log, SelfMetrics(), say), made, longer=longer)
     say(f"up: {', '.join(made)}; the log: {settings.log.brokers or settings.log.path}")
     if seconds is not None:

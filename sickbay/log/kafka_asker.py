@@ -10,7 +10,7 @@ from kafka.errors import KafkaError
 
 from sickbay.log import Bounds, Closed, LogBusy, LogError, Position, Task, checks
 from sickbay.log.kafka_clients import CALL_S, CLIENT, arguments, confluent, connected, fetching
-from sickbay.log.kafka_errors import SLOW, explained, name_of
+from sickbay.log.kafka_errors import MISSING, SLOW, explained, name_of
 from sickbay.settings import LogSettings
 from sickbay.topics import MIB, Topic
 
@@ -50,12 +50,21 @@ class Asker:
                     return Bounds(*found)
             except self._client.KafkaException as caught:
                 error = caught.args[0]
-                passing = error.retriable() or error.name() in SLOW
+                passing = error.retriable() or error.name() in SLOW | MISSING  # so says a broker that just woke, too
+                if error.name() in MISSING and not self._answers():  # it only forgot what the brokers once said
+                    raise LogBusy(f"{self._settings.brokers}: no answer: check that the brokers run") from None
                 if not passing or time.monotonic() > deadline:
                     raise self._explained(error, task.topic) from None
             if time.monotonic() > deadline:
                 raise LogBusy(f"{self._settings.brokers}: no answer within {CALL_S:.0f} s")
             time.sleep(RETRY_S)  # a partition that was just made, or whose leader moves
+
+    def _answers(self) -> bool:
+        try:
+            self._consumer.list_topics(timeout=1)
+        except self._client.KafkaException:
+            return False
+        return True
 
     def committed(self, group: str, task: Task) -> Position | None:
         """What a group committed, once no transaction of it is open."""

@@ -59,7 +59,7 @@ class KafkaReader:
         while len(found) < limit and at < end:
             messages = self._consumer.consume(min(limit - len(found), end - at), 0.02)
             if not messages and time.monotonic() > deadline:
-                self._at = None
+                self.close()  # one that lost its way in an outage may never find it again: a fresh one does
                 raise LogBusy(f"{self._settings.brokers}: no records of {task.topic} within {CALL_S:.0f} s: try again")
             for message in messages:
                 error = message.error()
@@ -85,6 +85,6 @@ class KafkaReader:
 
     def close(self) -> None:
         """Let go."""
-        consumer, self._consumer = self._consumer, None
+        consumer, self._consumer, self._at = self._consumer, None, None
         if consumer is not None:
             consumer.close()

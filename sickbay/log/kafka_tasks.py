@@ -225,8 +225,7 @@ class KafkaTasks:
     def committed(self, task: Task) -> Position | None:
         """What the group committed for `task`."""
         self._allow()
-        if self._held.start_over:
-            self._ready()  # what an unfinished commit did is known after this
+        self._ready()  # where a commit failed, this ends it: else nothing is told until the broker gives it up
         try:
             found = self._consumer.committed([self._asker.place(task)], timeout=CALL_S / 2)[0]
         except self._client.KafkaException as error:

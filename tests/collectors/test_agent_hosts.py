@@ -1,7 +1,8 @@
 """Recorded hosts and their golden answers: everything that an agent tells of a folder that looks like a host.
 
-A new one: copy a host's files below `hosts/NAME/root`, its exporters' answers to `exporters/*.prom`, and run the test
-once with GOLDEN=write; then read what it wrote.
+A new one: copy a host's files below `hosts/NAME/root` or list them in `root.txt` (see recorded.py), its exporters'
+answers to `exporters/*.prom` and its tools' to `tools.txt`, and run the test once with GOLDEN=write; then read what it
+wrote.
 """
 
 import json
@@ -12,32 +13,45 @@ from typing import Any
 
 import pytest
 
-from collectors import accelerator_exporter
+from collectors import accelerator_exporter, tool
 from collectors.agent import collectors_of, host_of
-from collectors.composing import SCHEMAS, Composer, Work
+from collectors.composing import Composer, Work
 from sickbay import layouts, wire
 from sickbay.config import parse
 from sickbay.frames import Matrix, samples_of
 from sickbay.seal import opened
+from sickbay.topics import SCHEMAS
+from tests.collectors.recorded import answers, lay_out
 
 HOSTS = sorted((Path(__file__).parent / "hosts").iterdir())
 START_MS = 1_790_000_000_000  # 2026-09-21 14:13:20 UTC: the agent begins
 AFTER_MS = (0, 1_500, 11_500)  # it reads then
 
 
-def everything(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Work:
+def root_of(folder: Path, scratch: Path) -> Path:
+    """What the host's agent takes for `/`."""
+    listing = folder / "root.txt"
+    return lay_out(listing.read_text(encoding="utf-8"), scratch) if listing.exists() else folder / "root"
+
+
+def everything(folder: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> Work:
     """What the agent of the host puts into its spool."""
+    tools = folder / "tools.txt"
+    monkeypatch.setattr(tool, "ask", answers(tools.read_text(encoding="utf-8") if tools.exists() else ""))
     pages = {f"/{path.stem}": path.read_bytes() for path in sorted((folder / "exporters").glob("*.prom"))}
     monkeypatch.setattr(accelerator_exporter, "get", lambda address, *_: pages[address.path])
     monkeypatch.setattr("collectors.job_log.STALE_MS", 1 << 60)  # a checkout's files are of any age
     urls = json.dumps([f"http://127.0.0.1{path}" for path in pages])
-    told = f'[agent]\nroot = "{folder / "root"}"\nexporters = {urls}\njob_logs = ["scratch/slurm-*.out"]\n'
+    told = f'[agent]\nroot = "{root_of(folder, scratch)}"\nexporters = {urls}\njob_logs = ["scratch/slurm-*.out"]\n'
     host = host_of(parse(told.encode(), "test"), lambda source: None)
     composer, work, sources = Composer(host.name, 5.0), Work(), collectors_of(host)
     for now_ms in (START_MS + after for after in AFTER_MS):
         for source in sources:
             composer.take(source.name, source.collect(now_ms), now_ms, work)
         composer.tell_losses([], now_ms, work)
+    for source in (one for one in sources if one.name == "optic_ethtool"):  # one question at a time
+        for now_ms in range(START_MS + AFTER_MS[-1], START_MS + 60_000, 1_000):
+            composer.take(source.name, source.collect(now_ms), now_ms, work)
     composer.frame(START_MS + AFTER_MS[-1], work)
     for source in sources:
         source.close()
@@ -68,8 +82,10 @@ def table(matrix: Matrix) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("folder", HOSTS, ids=lambda path: path.name)
-def test_a_recorded_host_gives_its_golden_answer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = list(lines_of(everything(folder, monkeypatch)))
+def test_a_recorded_host_gives_its_golden_answer(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = list(lines_of(everything(folder, tmp_path, monkeypatch)))
     golden = folder / "golden.jsonl"
     if os.environ.get("GOLDEN") == "write":
         golden.write_text("".join(f"{line}\n" for line in found), encoding="utf-8")

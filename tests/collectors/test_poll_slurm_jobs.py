@@ -14,6 +14,7 @@ from sickbay.placement import Placements
 
 T = 1_773_200_000_000
 S = 1000
+CUT = 999  # Slurm tells whole seconds: the last one was the job's
 
 
 def queued(state: str, nodes: str = "n[1-3]", attempt: int = 0, start: int | None = T, **told: Any) -> Queued:
@@ -89,16 +90,16 @@ def test_an_end_is_slurms_own_and_told_with_what_became_of_it() -> None:
     step = polled(step.jobs, [queued("COMPLETING", "n3")], T + 30 * S)
     assert [short(one)[1:3] for one in step.placements] == [("completing", ("n1", "n2", "n3"))]
     step = polled(step.jobs, [queued("FAILED", end=T + 29 * S, exit="0:9")], T + 35 * S)
-    assert [short(one)[1:] for one in step.placements] == [("failed", ("n1", "n2", "n3"), T, T + 29 * S)]
+    assert [short(one)[1:] for one in step.placements] == [("failed", ("n1", "n2", "n3"), T, T + 29 * S + CUT)]
     assert [(one.kind, one.code, one.at_ms, one.seen_ms) for one in step.events] == [
-        ("job.failed", "signal 9", T + 29 * S, T + 35 * S)
+        ("job.failed", "signal 9", T + 29 * S + CUT, T + 35 * S)
     ]
     assert polled(step.jobs, [queued("FAILED", end=T + 29 * S, exit="0:9")], T + 40 * S).events == ()
 
 
 def test_a_job_that_had_ended_before_the_first_poll_is_placed_but_no_event() -> None:
     step = polled(Jobs(), [queued("NODE_FAIL", end=T + S)], T + 60 * S)
-    assert [one.to_ms for one in step.placements] == [T + S]
+    assert [one.to_ms for one in step.placements] == [T + S + CUT]
     assert step.events == ()
 
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -58,7 +58,8 @@ def ear(tmp_path: Path) -> Iterator[Ear]:
 
 
 def made(ear: Ear, **fields: Any) -> Steps:
-    return Steps(path=str(ear.path), **({"job": "4471", "rank": 3} | fields))
+    told: dict[str, Any] = {"job": "4471", "rank": 3} | fields
+    return Steps(path=str(ear.path), **told)
 
 
 def short(lines: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
@@ -137,10 +138,11 @@ def test_job_and_rank_are_the_environments(
 def test_whatever_is_wrong_nothing_is_raised_and_it_is_counted(ear: Ear, tmp_path: Path) -> None:
     steps = made(ear)
     bad: Any = object()
-    for call in (
+    wrong: list[Callable[[], object]] = [
         lambda: steps.end(), lambda: steps.begin(bad), lambda: steps.begin(1, 2, 3), lambda: steps.phase(bad, bad),  # type: ignore[call-arg]
         lambda: steps.group("g", bad), lambda: steps.no_stop_until(bad), lambda: steps.group("g", range(10_000)),
-    ):  # fmt: skip
+    ]  # fmt: skip
+    for call in wrong:
         call()
     steps.begin(2)
     steps.end(loss=bad)

@@ -5,15 +5,17 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
+from collectors.framing import Sender
 from collectors.identity import Names
-from sickbay.app.agents import Agents, Sender, Tail, Told
+from sickbay.app.agents import Agents, Tail, Told
 from sickbay.app.demo import small_site, told
-from sickbay.app.diagnoser import FEATURES, HORIZON_MS, Horizon
+from sickbay.app.horizon import HORIZON_MS, Horizon
 from sickbay.app.live import FrameReader, Pipeline
 from sickbay.log import Record, Task
 from sickbay.log.memory import MemoryLog
 from sickbay.messages import Event, Severity, Step, encode
 from sickbay.schema import Samples
+from sickbay.topics import FEATURES
 from simulator.scenario import scenario
 
 START = 1_773_194_400_000

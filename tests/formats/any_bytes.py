@@ -16,6 +16,10 @@ HANG_S = 20
 MAX_BYTES = 4096
 MOST_RECORDS = 250_000  # a few bytes of a host list may stand for 200,000 hosts, by its own cap
 DOCUMENTS: dict[str, tuple[str, ...]] = {
+    "amd_smi_json": (
+        '[{"gpu": 0, "bdf": "0000:c6:00.0", "uuid": "7eff74a1-0000-1000-8000-0000000000c6", "kfd_id": 42905}]',
+        '{"gpu_data": [{"gpu": 0, "power": {"socket_power": {"value": 142, "unit": "W"}}, "pcie": {"width": "16"}}]}',
+    ),
     "elastic_error": ('{"message": {"message": "RuntimeError: boom", "extraInfo": {"timestamp": "1741667243"}}}',),
     "flight_recorder": (
         '{"rank": 1, "version": "2.5", "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}}, '

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sickbay import actions
-from sickbay.app.incidents_topic import INCIDENTS, told
+from sickbay.app.incidents_topic import told
 from sickbay.app.service import Context, Stage
 from sickbay.app.stages import Diagnosis, Ticker, Windows
 from sickbay.log import Fenced, OutcomeUnknown
@@ -17,6 +17,7 @@ from sickbay.messages import Incident, encode
 from sickbay.selfmetrics import SelfMetrics
 from sickbay.settings import Config
 from sickbay.settings import Windows as WindowSettings
+from sickbay.topics import INCIDENTS
 from tests.process.kit import EVIDENCE, SMALL, Agent, features, incidents, lost_card, only
 
 START, SECONDS = 1_796_000_000_000, 40

@@ -3,9 +3,10 @@
 import polars as pl
 
 from sickbay.app import horizon
-from sickbay.app.horizon import FEATURES, HORIZON_MS, Horizon
+from sickbay.app.horizon import HORIZON_MS, Horizon
 from sickbay.log import Record
 from sickbay.messages import Edge, Event, Identity, Placement, Relation, Severity, Step, encode
+from sickbay.topics import FEATURES
 from streams.feature_record import encode as encode_features
 from tests.process.kit import EVENTS, lost_card
 

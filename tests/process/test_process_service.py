@@ -1,5 +1,6 @@
 """How a service runs its stages, ends them, and tells how they are."""
 
+import contextlib
 import http.client
 import socket
 import threading
@@ -118,6 +119,38 @@ def test_idle_connections_hold_nobody_up(exposition: tuple[Exposition, dict[str,
     assert _get(server.address, "/healthz")[0] == 200
     for one in idle:
         one.close()
+
+
+def test_clients_that_send_a_byte_now_and_then_hold_nobody_up(
+    exposition: tuple[Exposition, dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sickbay.app.exposition.TIMEOUT_S", 0.5)
+    server, _ = exposition
+    host, _, port = server.address.rpartition(":")
+    slow = [socket.create_connection((host, int(port))) for _ in range(8)]
+    over = threading.Event()
+
+    def drip() -> None:
+        while not over.wait(0.1):
+            for one in slow:
+                with contextlib.suppress(OSError):
+                    one.send(b"G")
+
+    thread = threading.Thread(target=drip)
+    thread.start()
+    try:
+        until = time.monotonic() + 4
+        while time.monotonic() < until:
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                if _get(server.address, "/healthz")[0] == 200:
+                    break
+        else:
+            pytest.fail("nobody was answered")
+    finally:
+        over.set()
+        thread.join()
+        for one in slow:
+            one.close()
 
 
 def test_an_address_in_use_is_a_clear_error(exposition: tuple[Exposition, dict[str, str]]) -> None:

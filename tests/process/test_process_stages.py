@@ -10,7 +10,7 @@ import pytest
 
 from sickbay import actions, selfmetrics
 from sickbay.actions import Judged
-from sickbay.app.incidents_topic import INCIDENTS, current, told
+from sickbay.app.incidents_topic import current, told
 from sickbay.app.lag import Lag
 from sickbay.app.service import Context, Stage
 from sickbay.app.stages import STAGES, Diagnosis, Imported, Ticker, Windows, chosen
@@ -19,6 +19,7 @@ from sickbay.log.memory import MemoryLog
 from sickbay.messages import encode
 from sickbay.selfmetrics import SelfMetrics
 from sickbay.settings import Alerts, Config, Security
+from sickbay.topics import INCIDENTS
 from streams import dead_letters
 from tests.process.kit import (
     DEADLETTER,

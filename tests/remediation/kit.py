@@ -59,13 +59,16 @@ MADE: list["Cluster"] = []  # so that the tests' own fixture ends what they star
 
 @dataclass(slots=True)
 class Cluster:
-    """Four nodes, one job of three on them, a remediator in `act` mode. `judging`: diagnosis beats each second."""
+    """Four nodes, one job of three on them, a remediator in `act` mode. `judging`: diagnosis beats each second.
+
+    `placed`: the poller has told of the job."""
 
     settings: Remediation = ACT
     seed: int = 0
     job_size: int = 3
     clock: Hands = field(default_factory=Hands)
     judging: bool = True
+    placed: bool = True
     lines: list[str] = field(default_factory=list)
     remediators: list[Remediator] = field(default_factory=list)
     incidents: dict[str, Incident] = field(default_factory=dict)
@@ -77,7 +80,8 @@ class Cluster:
         self.log = MemoryLog(clock=self.clock.wall, seed=self.seed)
         self.scheduler = SimulatedScheduler([f"n{number}" for number in range(1, 5)], self.clock.wall)
         self.scheduler.submit(JOB, self.job_size)
-        self.place()
+        if self.placed:
+            self.place()
         self.remediator = self.started()
         if self.settings.test_command:
             MADE.append(self)

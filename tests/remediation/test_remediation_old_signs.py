@@ -25,13 +25,28 @@ def told_of(cluster: Cluster, *signs: Evidence) -> None:
     cluster.tell(replace(found("i1", cluster.clock.now_ms, onset_ms=onset), evidence=signs))
 
 
-@pytest.mark.parametrize(("age_min", "held"), [(0, True), (5, True), (15, False), (29, False)])
-def test_a_line_that_was_old_when_it_was_read_holds_nobody_by_itself(age_min: int, held: bool) -> None:
+@pytest.mark.parametrize(("age_s", "after_s"), [(0, 1), (50, 1), (90, 90), (300, 90), (900, None), (1700, None)])
+def test_a_line_that_was_old_when_it_was_read_is_no_news(age_s: int, after_s: int | None) -> None:
+    """At once, after a look whether the part still answers, or by a person."""
     one = Cluster()
-    told_of(one, sign(one.clock.now_ms - age_min * MINUTE_MS))
-    one.run(20)
-    assert writes(one, "drain") == (["n1"] if held else [])
-    assert one.states()["drain_host"] == ("verified" if held else "waiting")
+    told_of(one, sign(one.clock.now_ms - age_s * 1000))
+    began = one.clock.now_ms
+    one.run(150, until=lambda: bool(one.scheduler.writes))
+    assert writes(one, "drain") == (["n1"] if after_s else [])
+    if after_s:
+        assert after_s * 1000 <= one.clock.now_ms - began + 1000 <= (after_s + 5) * 1000
+    else:
+        assert one.states()["drain_host"] == "waiting"
+
+
+def test_a_part_that_turns_out_to_answer_is_not_held() -> None:
+    """Diagnosis thinks less of the old line once the card's own telemetry goes on."""
+    one = Cluster()
+    told_of(one, sign(one.clock.now_ms - 300_000))
+    one.run(45)
+    one.tell(replace(one.incidents["i1"], probability=0.6, action=Action.WATCH, plan=()))
+    one.run(120)
+    assert one.scheduler.writes == []
 
 
 def test_a_new_sign_beside_an_old_one_makes_it_news() -> None:

@@ -1,11 +1,14 @@
 """Plans: verbs are whole rows of data, every verdict has a lawful plan, forbidden acts do not occur."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import pytest
 
 from remediation.plan import BLIND, HARD, KILLS, STANDS, job_state, plan, recipes
 from remediation.verbs import IRREVERSIBLE, Verb, fits, verbs
 from sickbay.components import Kind
-from sickbay.messages import ALLOWED_ACTIONS, Action, Affected, Evidence, Incident, Severity, Suspect, Verdict
+from sickbay.messages import ALLOWED_ACTIONS, Action, Affected, Evidence, Incident, Severity, Step, Suspect, Verdict
 from sickbay.vocabulary import faults
 from tests.diagnosis.kit import T0, card, case, placement
 
@@ -149,3 +152,23 @@ def test_a_port_of_a_switch_is_no_host_to_drain() -> None:
 
     moved = replace(hit, component="optic:leaf-07/Ethernet0")
     assert "host:leaf-07" not in {step.target for step in plan(moved, at)}
+
+
+@pytest.mark.parametrize(
+    ("steps", "now_s", "state"),
+    [
+        ([], 5, "dead"),
+        (range(-100, 1, 10), 5, "dead"),
+        (range(-100, 41, 10), 45, "restarted"),  # it makes steps 40 s after the card was told to be lost
+        (range(-100, 41, 10), 120, "dead"),  # it did, until it stopped: the host's clock is behind, or it was hit later
+        ([-20, -10, 90, 100, 110], 115, "restarted"),  # by its framework, inside the allocation
+    ],
+)
+def test_a_job_that_makes_steps_after_the_fault_is_not_stopped(steps: Sequence[int], now_s: int, state: str) -> None:
+    made = [Step(step=place, job="4471", at_ms=T0 + second * 1000) for place, second in enumerate(steps)]
+    at = replace(AT, steps=tuple(made), now_ms=T0 + now_s * 1000)
+    hit = incident("accelerator_off_bus", Verdict.COMPONENT, Action.REBOOT_HOST)
+    assert job_state(hit, at) == state
+    told = {step.do for step in plan(hit, at)}
+    assert "drain_host" in told
+    assert ("stop_job" in told) == (state == "dead")

@@ -80,6 +80,24 @@ def test_nodes_are_told_with_who_holds_them_and_what_runs_there(recorded: Record
     assert set(client().nodes(["n1", "nope", "-x", "ALL"])) == {"n1"}
 
 
+@pytest.mark.parametrize("added", ["", " : reboot issued", " : reboot requested : reboot complete"])
+def test_what_slurm_itself_adds_at_a_reboot_changes_nobodys_reason(recorded: Recorded, added: str) -> None:
+    recorded.nodes = {"n2": node("n2", "DOWN+DRAIN+REBOOT_ISSUED", f"{REASON}{added} [root@2026-03-11T04:31:07]")}
+    assert client().nodes()["n2"].reason == REASON
+
+
+@pytest.mark.parametrize("row", ["squeue: motd", "9 n1", "|n1", "x|n1"])
+def test_a_queue_that_cannot_be_read_is_no_idle_node(
+    recorded: Recorded, row: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked(command: Sequence[str], *, timeout_s: float, env: Mapping[str, str]) -> Answer:
+        return Answer(0, f"{row}\n", "") if command[0] == "squeue" else recorded(command, timeout_s=timeout_s, env=env)
+
+    monkeypatch.setattr(slurm, "ask", asked)
+    with pytest.raises(Unreachable):
+        client().nodes()
+
+
 def test_jobs_are_told_with_their_attempt(recorded: Recorded) -> None:
     (job,) = client().jobs().values()
     assert (job.id, job.attempt, job.state, job.nodes, job.may_requeue) == ("9", 1, "running", ("n1", "n2"), True)
@@ -157,12 +175,14 @@ def test_whose_reason_it_is() -> None:
         ("slurm_update error: Invalid node state specified", Refused, "Invalid node state"),
         ("slurm_update error: Unable to contact slurm controller (connect failure)", Unreachable, "scontrol ping"),
         ("slurm_update error: Socket timed out on send/recv operation", Unreachable, "scontrol ping"),
-        ("", Refused, "exit status 1"),
+        ("slurm_update error: Resource temporarily unavailable", SchedulerError, "unavailable"),
+        ("", SchedulerError, "exit status 1"),
     ],
 )
 def test_an_error_says_whether_it_was_heard(says: str, kind: type[SchedulerError], hint: str) -> None:
     asked = Recorded({"n1": node("n1")}, Answer(1, "", says))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(slurm, "ask", asked)
-        with pytest.raises(kind, match=hint):
+        with pytest.raises(kind, match=hint) as raised:
             client().drain("n1", REASON)
+    assert type(raised.value) is kind

@@ -66,6 +66,26 @@ def test_a_node_that_bob_drained_is_not_written(cluster: slurm.Cluster, tmp_path
     remediator.close()
 
 
+def test_a_reboot_leaves_the_hold_ours_and_a_word_more_in_its_reason_ends_it(
+    cluster: slurm.Cluster, tmp_path: Path
+) -> None:
+    cluster.wait_node("n3", "IDLE")
+    log = MemoryLog()
+    incident = found("i1", wall_ms(), component="accelerator:n3/0000:03:00", affected=Affected())
+    remediator = _remediator(log, cluster, command_of(tmp_path, "exit 1"))
+    log.appender().append("sickbay.incidents.v1", b"i1", messages.encode(incident))
+    _until(log, remediator, lambda: _states(log).get("drain_host") == "verified", 10)
+    reason = _line(log, "drain_host").reason
+    cluster.run("scontrol", "update", "nodename=n3", f"reason={reason} : reboot issued")  # as slurmctld does
+    looks = iter(range(30))
+    _until(log, remediator, lambda: next(looks, None) is None, 10)
+    assert _states(log)["drain_host"] == "verified"
+    cluster.run("scontrol", "update", "nodename=n3", f"reason={reason} RMA 123")  # under the same user
+    _until(log, remediator, lambda: _line(log, "drain_host").co_hold, 10)
+    assert _states(log)["drain_host"] == "undone"
+    remediator.close()
+
+
 def _planned(incident: messages.Incident) -> messages.Incident:
     from tests.remediation.kit import with_plan
 

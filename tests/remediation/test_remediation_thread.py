@@ -330,7 +330,7 @@ def test_a_diagnosis_that_is_behind_is_not_followed() -> None:
 def test_late_news_of_a_stall_leave_the_job_to_a_person() -> None:
     one = Cluster()
     one.clock.sleep(540_000)
-    one.incident(onset_ms=one.clock.now_ms - 540_000)
+    one.incident(onset_ms=one.clock.now_ms - 540_000, detected_ms=one.clock.now_ms - 540_000)
     one.run(10)
     assert writes(one, "drain") == ["n1"]
     assert writes(one, "requeue") == []
@@ -619,7 +619,8 @@ def test_nothing_is_tested_while_something_runs_there(tmp_path: Path) -> None:
     one = Cluster(acting(tmp_path), job_size=4)  # no spare: the job stays
     one.incident()
     one.run_slowly(20)
-    assert "run_test" not in one.states()
+    assert one.states()["run_test"] == "shown"
+    assert "nothing runs there" in one.line("run_test").why  # what a person sees who asks why it is held still
 
 
 def test_a_node_is_not_released_once_somebody_changed_its_reason(tmp_path: Path) -> None:

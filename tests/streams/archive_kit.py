@@ -34,9 +34,9 @@ from sickbay.messages import (
 )
 from sickbay.schema import TABLES
 from sickbay.seal import Seal, opened, sealed
-from sickbay.topics import TOPICS
+from sickbay.topics import FEATURES, TOPICS
 from streams.archive import GAPS
-from streams.archive_rows import FEATURES, FILLS
+from streams.archive_rows import FILLS
 from streams.feature_record import decode as decode_features
 from streams.feature_record import encode as encode_features
 

@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from sickbay.log.sqlite import SqliteLog
+from sickbay.topics import FEATURES
 from streams.archive import Archive
-from streams.archive_rows import FEATURES
 from tests.streams.archive_child import Child, serving
 from tests.streams.archive_kit import SMALL, Writer, expected, stored
 

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from sickbay.log import Output, Receipt, Record, Task
 from sickbay.log.memory import MemoryLog
 from sickbay.schema import Samples
-from sickbay.topics import TOPICS
+from sickbay.topics import DEADLETTER, FEATURES, TOPICS
 from streams import dead_letters, window_state
-from streams.dead_letters import DEADLETTER, PER_SECOND
+from streams.dead_letters import PER_SECOND
 from streams.feature_record import CLOCK_KEY
 from streams.runner import Mark, Runner
-from streams.window_task import FEATURES, Told, WindowTask
+from streams.window_task import Told, WindowTask
 
 TELEMETRY = "sickbay.telemetry.v1"
 SMALL = {name: replace(topic, partitions=min(2, topic.partitions)) for name, topic in TOPICS.items()}

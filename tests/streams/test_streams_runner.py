@@ -13,12 +13,11 @@ from sickbay import selfmetrics
 from sickbay.log import Output, Position, Receipt, Record, Task
 from sickbay.log.memory import MemoryLog
 from sickbay.schema import Samples
-from sickbay.topics import TOPICS
+from sickbay.topics import DEADLETTER, FEATURES, TOPICS
 from streams import dead_letters, window_state
-from streams.dead_letters import DEADLETTER
 from streams.feature_record import CLOCK_KEY, decode, encode
 from streams.runner import Mark, Runner, read_mark, write_mark
-from streams.window_task import FEATURES, Told, WindowTask
+from streams.window_task import Told, WindowTask
 
 TELEMETRY = "sickbay.telemetry.v1"
 SMALL = {name: replace(topic, partitions=min(3, topic.partitions)) for name, topic in TOPICS.items()}

@@ -7,7 +7,7 @@ Of a file:
   rest        why the accelerator columns that neither an exporter nor `absent` names are not available
   absent      columns that are not available for a reason of their own: reason -> columns
   unread      what else there is of the vendor, and why it is not read
-Of an exporter (`exporters.NAME`):
+Of an exporter (`exporters.NAME`), or of a tool whose JSON is read (`tools.NAME`, its rows are paths of keys):
   source      where names and units were read
   table       the table of its rows
   pci uuid index serial device model    labels that hold a device's names, the first non-empty one counts
@@ -19,6 +19,7 @@ Of an exporter (`exporters.NAME`):
   prefixes    what sites put before its names
 Of a series (`exporters.NAME.metrics`):
   to          the column; absent = only an event is made of it
+  unit        of a tool: the unit that must stand with the value
   factor      multiplies the exporter's unit into ours
   convert     dbm: 10 log10 of milliwatts; positive: above 0 is 1; zero_is_good: 0 is 1, all else 0; percent_or_ratio:
               see collectors/formats/metric_names

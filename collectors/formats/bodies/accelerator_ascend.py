@@ -17,7 +17,9 @@ MAX_TEXT = 1000  # characters of a line that are looked at
 
 # Who speaks: `[EVENT] KERNEL(880,sklogd):...` of CANN, `[ascend] [module] [function 12] ...` of the host's driver.
 _CANN = re.compile(r"\[(?:ERROR|EVENT|WARNING|INFO)\] [A-Z]{2,10}\(")
-_DRIVER = re.compile(r"(?:\[ERROR\] ?)?\[ascend\] ?\[(?P<module>\w{1,30})\] \[(?P<function>\w{1,80}) \d{1,6}\] (?P<text>.*)")
+_DRIVER = re.compile(
+    r"(?:\[ERROR\] ?)?\[ascend\] ?\[(?P<module>\w{1,30})\] \[(?P<function>\w{1,80}) \d{1,6}\] (?P<text>.*)"
+)
 _CODE = re.compile(r"\b[Ee]vent[_ ]id(?: ?[:=] {0,4})\[?0x(?P<code>[0-9a-fA-F]{8})\b")
 _DEVICE = re.compile(r"\b(?:dev|device)_?id[ :=(]{1,3}(?P<index>\d{1,3})\b")
 # Functions of the host's driver that lose a device (MindCluster's rules for host kernel logs) -> what was lost.

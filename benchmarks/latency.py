@@ -1,0 +1,151 @@
+"""From the append of an explicit event to the append of its incident, by the log's own times, with nothing else to do.
+
+The stages are the real command in a process of its own; each event is a card that fell off the bus, on a host of its
+own. On the embedded log, and on one Kafka broker of this machine where that is installed (`make services`).
+"""
+
+import os
+import platform
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from statistics import quantiles
+from typing import Any
+
+from sickbay import messages
+from sickbay.app.incidents_topic import IncidentsView, told
+from sickbay.config import load
+from sickbay.log import Log, Task, tasks_of
+from sickbay.log.opened import open_log
+from sickbay.messages import Event, Incident
+from sickbay.vocabulary import event_kinds
+from sickbay.topics import INCIDENTS
+
+EVENTS = "sickbay.events.v1"
+COUNT = 100
+GAP_S = (0.2, 0.6)  # between two events, at random: no beat of ours shall fall in step with the stages'
+START_S, END_S = 60.0, 20.0
+STAGES = ("ticker", "windows", "diagnosis", "lag")
+
+
+def measure(size: int | None = None) -> dict[str, Any]:
+    """Numbers over `size` events on each log."""
+    count = size or COUNT
+    found = {}
+    for name in ("sqlite", "kafka"):
+        with ExitStack() as stack, tempfile.TemporaryDirectory(prefix="sickbay-latency-") as folder:
+            settings = _log(name, Path(folder), stack)
+            if settings is not None:
+                found[name] = _numbers(_measured(Path(folder), settings, count))
+    used = "kafka" if "kafka" in found else "sqlite"
+    return {
+        **found[used],
+        "half_load_p99_ms": None,
+        "by_log": found,
+        "conditions": {
+            "log": used,
+            "events": count,
+            "gap_s": list(GAP_S),
+            "stages": ", ".join(STAGES) + " in one process",
+            "from_to": "append time of the event to append time of its incident",
+            "cpus": os.cpu_count(),
+            "python": platform.python_version(),
+            "machine": platform.machine(),
+        },
+    }
+
+
+def _numbers(times_ms: list[int]) -> dict[str, float]:
+    cuts = quantiles(times_ms, n=100, method="inclusive")
+    return {"idle_p50_ms": round(cuts[49], 1), "idle_p99_ms": round(cuts[98], 1)}
+
+
+def _log(name: str, folder: Path, stack: ExitStack) -> str | None:
+    """The `[log]` section; None where that log is not installed."""
+    if name == "sqlite":
+        return 'path = "log"'
+    from tests.services import kafka
+
+    try:
+        broker = stack.enter_context(kafka.running(folder / "kafka"))
+    except BaseException as error:  # pytest's own way of saying that it is missing
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        return None
+    return f'engine = "kafka"\nbrokers = "{broker.brokers}"\nreplication = 1'
+
+
+def _measured(folder: Path, settings: str, count: int) -> list[int]:
+    (folder / "sickbay.toml").write_text(f"[log]\n{settings}\n")
+    with closing(open_log(load(folder / "sickbay.toml").log)) as log, _process(folder):
+        view = IncidentsView(log.reader())
+        _await(lambda: _seen(view).judged is not None, START_S, "heartbeat of diagnosis")
+        appender, chance = log.appender(), random.Random(1)
+        for number in range(count):
+            event = _event(number)
+            appender.append(EVENTS, event.host.encode(), messages.encode(event))
+            appender.flush()
+            time.sleep(chance.uniform(*GAP_S))
+        _await(lambda: len(_seen(view).incidents) >= count, END_S, f"{count} incidents")
+        appender.close()
+        return _times(log)
+
+
+def _seen(view: IncidentsView) -> IncidentsView:
+    view.read()
+    return view
+
+
+def _event(number: int) -> Event:
+    row = event_kinds()["accelerator.off_bus"]
+    host, at_ms = f"n{number}", time.time_ns() // 1_000_000
+    return Event(
+        component=f"accelerator:{host}/0000:{number % 8:02x}:00", kind="accelerator.off_bus", at_ms=at_ms, host=host,
+        severity=row.severity, blame=row.blame, code="79", path=f"{host}/kmsg", line=1, message="fell off the bus",
+    )  # fmt: skip
+
+
+def _times(log: Log) -> list[int]:
+    """Of each event that became an incident."""
+    first: dict[str, int] = {}
+    for at_ms, value in _records(log, INCIDENTS):
+        incident = told(value)
+        if isinstance(incident, Incident):
+            first.setdefault(incident.component, at_ms)
+    events = [(at_ms, messages.decode(value)) for at_ms, value in _records(log, EVENTS)]
+    return [first[one.component] - at_ms for at_ms, one in events if isinstance(one, Event) and one.component in first]
+
+
+def _records(log: Log, topic: str) -> Iterator[tuple[int, bytes]]:
+    reader = log.reader()
+    for task in tasks_of(log.topics, [topic]):
+        offset = reader.bounds(Task(*task)).begin
+        while records := reader.read(task, offset, 2000):
+            yield from ((one.append_ms, one.value) for one in records if one.value)
+            offset = records[-1].offset + 1
+
+
+@contextmanager
+def _process(folder: Path) -> Iterator[None]:
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    command = [sys.executable, "-m", "sickbay", "process", *STAGES]
+    with (folder / "stderr").open("wb") as log:
+        child = subprocess.Popen(command, cwd=folder, stderr=log, env=environment)
+    try:
+        yield
+    finally:
+        child.terminate()
+        child.wait(30)
+
+
+def _await(true: Callable[[], bool], limit_s: float, what: str) -> None:
+    deadline = time.monotonic() + limit_s
+    while not true():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"no {what} within {limit_s:.0f} s")
+        time.sleep(0.2)

@@ -1,0 +1,33 @@
+"""Addresses of HTTP services as people write them: perhaps with a user in them, perhaps on this machine."""
+
+import base64
+import urllib.request
+from ipaddress import ip_address
+from urllib.parse import SplitResult, unquote
+
+
+def base_of(parts: SplitResult) -> str:
+    """The address without user and password, fit to be shown, and without a slash at its end."""
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
+
+
+def basic(parts: SplitResult) -> str:
+    """The value of an Authorization header for the user in the address, empty where there is none."""
+    if not parts.username:
+        return ""
+    pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    return f"Basic {base64.b64encode(pair.encode()).decode()}"
+
+
+def opener(parts: SplitResult, *handlers: urllib.request.BaseHandler) -> urllib.request.OpenerDirector:
+    """What opens it: through the proxies of the environment, unless it is on this machine."""
+    own = [urllib.request.ProxyHandler({})] if is_loopback(parts.hostname or "") else []
+    return urllib.request.build_opener(*handlers, *own)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host's name or address is this machine's own."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,41 @@
+"""Recorded hosts: a listing of files is laid out as a folder that looks like the host, tools answer as they did there.
+
+A listing has a line for each file, `path: text` with `\\n` for a line's end, and one for each link, `path -> target`.
+Tools' answers follow their command: `$ ethtool -m ib0`, and then what it printed; `! text` is what it failed with.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from collectors.tool import ToolFailed, ToolMissing
+
+
+def lay_out(listing: str, root: Path) -> Path:
+    """The host's files below `root`."""
+    for line in listing.splitlines():
+        path, _, target = line.partition(" -> ")
+        if target and ": " not in path:
+            place = root / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.symlink_to(target)
+        elif line and not line.startswith("#"):
+            path, _, text = line.partition(": ")
+            place = root / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(text.replace("\\n", "\n").replace("\\t", "\t") + "\n", encoding="utf-8")
+    return root
+
+
+def answers(text: str) -> Callable[[Sequence[str], float], bytes]:
+    """A stand-in for `collectors.tool.ask`; a command that is not recorded is a tool that is not there."""
+    told = dict(part.split("\n", 1) for part in text.split("$ ") if "\n" in part)
+
+    def ask(command: Sequence[str], timeout_s: float) -> bytes:
+        answer = told.get(" ".join(command))
+        if answer is None:
+            raise ToolMissing(f"{command[0]} is not installed")
+        if answer.startswith("! "):
+            raise ToolFailed(f"{' '.join(command)}: {answer[2:].strip()}")
+        return answer.encode()
+
+    return ask
