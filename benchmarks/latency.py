@@ -23,8 +23,8 @@ from sickbay.config import load
 from sickbay.log import Log, Task, tasks_of
 from sickbay.log.opened import open_log
 from sickbay.messages import Event, Incident
-from sickbay.vocabulary import event_kinds
 from sickbay.topics import INCIDENTS
+from sickbay.vocabulary import event_kinds
 
 EVENTS = "sickbay.events.v1"
 COUNT = 100

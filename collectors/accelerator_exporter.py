@@ -55,7 +55,8 @@ class AcceleratorExporter:
             problem = f"{self._url}: answers with values of {age_s} s ago, so it no longer asks its devices"
             return Collected([*seen, *self._silent(now_ms)], problem=problem)
         if not tables:
-            return Collected(self._silent(now_ms), problem=f"{self._url}: answers without any series that is known")
+            why = "with values that name no device" if self._exporter.nameless else "without any series that is known"
+            return Collected(self._silent(now_ms), problem=f"{self._url}: answers {why}")
         self._of_accelerators = self._of_accelerators or "accelerator" in tables
         return Collected(seen if "host" in tables else [*seen, *self._up(now_ms, 1.0)])
 

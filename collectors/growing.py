@@ -32,12 +32,14 @@ class Place(Struct, frozen=True):
 
 class Lines(NamedTuple):
     """Whole lines. `numbered`: `first` counts from the file's beginning, else from where it was joined. `again`: an
-    earlier run told of them already; they are read for what they begin."""
+    earlier run told of them already; they are read for what they begin. `placed`: they stood in the file when it was
+    first seen in the place of another one."""
 
     text: bytes
     first: int
     numbered: bool
     again: bool = False
+    placed: bool = False
 
 
 class Resume(NamedTuple):
@@ -73,6 +75,7 @@ class Growing:
         self._tail, self._skipping = b"", False
         self._head = (0, 0)
         self._looked_again = False
+        self._placed = False
         self.cut = 0  # lines that were too long
         self.at_end = False
 
@@ -82,7 +85,7 @@ class Growing:
         left, self._looked_again = PASS, False
         if not self.begun() and self._rewritten():
             self._begin_anew()
-            self._told = None
+            self._told, self._placed = None, True
         while left > 0:
             data = os.pread(self._handle, self._wanted(), self._offset)
             left -= len(data)
@@ -90,12 +93,13 @@ class Growing:
             if lines := self._whole_lines(data):
                 yield lines
             if not data and not self._newer():
-                self.at_end = True
+                self.at_end, self._placed = True, False
                 break
             if not data and self._looked_again:
                 if self._tail:
                     yield Lines(self._tail + b"\n", self._line, self._numbered, self._told is not None)
                 self._take(self._path)
+                self._placed = True
                 if self._told is not None and self._identity != (self._told.device, self._told.inode):
                     self._told = None
             self._looked_again = not data
@@ -206,7 +210,7 @@ class Growing:
             self.cut += 1
         if not end:
             return None
-        lines = Lines(data[:end], self._line, self._numbered, self._told is not None)
+        lines = Lines(data[:end], self._line, self._numbered, self._told is not None, self._placed)
         self._line += data.count(b"\n", 0, end)
         return lines
 

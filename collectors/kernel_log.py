@@ -30,7 +30,7 @@ class KernelLog:
     def __init__(self, host: Host) -> None:
         self._host, self._path = host, host.root / host.settings.kernel_log
         self._resume = resume_of(host.places(self.name))
-        self._follower = Follower(host.zone, history=self._resume is None)
+        self._follower = Follower(host.zone, history=self._resume is None, placed=False)
         self._whole = False
         self._source: File | Device | None = None
 
@@ -85,6 +85,9 @@ class KernelLog:
         omitted, self._follower.omitted = self._follower.omitted, 0
         if omitted:
             lost, why = lost + omitted, "events of a storm"
+        undated, self._follower.undated = self._follower.undated, 0
+        if undated:
+            lost, why = lost + undated, "lines without a time, in a log that was put in the place of another"
         old, self._follower.old = self._follower.old, 0
         if old:  # nobody acts on them, and a live fault among them would be missed
             lost, why = (

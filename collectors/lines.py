@@ -52,15 +52,20 @@ def _of_a_year(stamp: Stamp, seen_ms: int, zone: tzinfo) -> int | None:
 
 
 class Follower:
-    """Turns the lines of one log into dated readings, folded per pass."""
+    """Turns the lines of one log into dated readings, folded per pass.
 
-    def __init__(self, zone: tzinfo, *, history: bool) -> None:
+    `placed`: lines without a time count as new also where a file with them was put in the place of the one followed.
+    """
+
+    def __init__(self, zone: tzinfo, *, history: bool, placed: bool = True) -> None:
         self.tally = Tally()
         self.omitted = 0  # events of storms that were left out
+        self.undated = 0  # records not told: nothing says when they were, and they were not seen to be written
         self.old = 0  # records told as they were written, though their own stamps are of long before
         self._following, self._zone = Following(self.tally), zone
         self._history = history  # nothing was read yet, and what there is may be old
         self._last_ms = 0  # the last look that saw the end
+        self._believes_placed, self._placed_ms = placed, -HELD_MS
         self._hits: tuple[int, int] | None = None  # first and last time of words that may have begun something
         self._read_from: bytes = b""
         self._places: deque[tuple[int, bytes]] = deque()
@@ -72,6 +77,7 @@ class Follower:
         folder, numbered = Folder(MAX_EVENTS), True
         for some in lines:
             numbered, hits = some.numbered, self._following.hits
+            self._placed_ms = now_ms if some.placed and not self._believes_placed else self._placed_ms
             for reading in self._following.take(some.text, some.first):
                 if not some.again:
                     folder.add(reading)
@@ -110,6 +116,9 @@ class Follower:
         for reading in readings:
             at = at_of(reading.stamp, now_ms, self._zone, boot_ms)
             if self._history and (at is None or at < self._news_ms(now_ms, boot_ms)):
+                continue
+            if at is None and now_ms - self._placed_ms < HELD_MS:
+                self.undated += 1
                 continue
             if not live and _of_another_boot(reading.stamp, now_ms, boot_ms):
                 continue

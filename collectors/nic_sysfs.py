@@ -11,13 +11,15 @@ from typing import NamedTuple
 
 import msgspec
 
+from collectors import rows
 from collectors.formats.metric_names import files
 from collectors.formats.port_files import Key, Ports
 from collectors.formats.series_names import is_virtual
 from collectors.source import Collected, Host, Seen
 from collectors.tree import Tree
 from sickbay.components import UNKNOWN, Kind, Name, name, pci_address
-from sickbay.messages import Identity
+from sickbay.messages import Event, Identity
+from sickbay.schema import Samples
 
 LOOK_AROUND_MS = 30_000  # between two looks for devices that came or went
 MOST_PORTS = 512
@@ -58,8 +60,9 @@ class NicSysfs:
             self._ports, self._identities = look_around(self._tree)
             seen += [Seen(one, now_ms, RDMA, host=self._host.name) for one in self._identities]
         told = {port.component: dict(self._texts(port)) for port in self._ports}
-        for reading in self._read.read(told, now_ms):
-            seen.append(Seen(reading.record, now_ms, RDMA, host=self._host.name))
+        cells, events = self._read.read(told)
+        records: list[Samples | Event] = [*rows.samples("port", cells, now_ms), *events]
+        seen += [Seen(record, now_ms, RDMA, host=self._host.name) for record in records]
         return Collected(seen, self._place(), problem=self._tree.blind())
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 Ports take turns, one question at a time: a module's memory is read over a slow bus. Only ports with an RDMA device, or
 of 25 Gb/s and more, are asked. A port that never answered has nothing to tell; one that did and does not is a trouble.
+A module's alarm flags are latched and go out when anybody reads them: nothing here rests on them, only on readings.
 """
 
 from collections.abc import Callable, Iterator, Sequence

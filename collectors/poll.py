@@ -22,6 +22,7 @@ from sickbay.topics import EVENTS
 CATALOGUE: Mapping[str, str] = {"slurm": "collectors.scheduler_slurm:sources"}
 
 AGAIN_MS = 600_000  # everything that stands is told again: a reader that starts waits no longer for it
+FLUSH_S = 10.0  # for the log to take what was told: else it is told again with the next poll
 
 S = TypeVar("S")
 
@@ -30,7 +31,7 @@ class PollFailed(Exception):
     """The question got no answer, or none that can be believed; the text says what to do."""
 
 
-class Told(NamedTuple):
+class Outgoing(NamedTuple):
     """One record for the log."""
 
     topic: str
@@ -42,7 +43,7 @@ class Polled(NamedTuple, Generic[S]):
     """One poll: the state after it, what has changed, and how many things in the answer were not understood."""
 
     state: S
-    told: Sequence[Told] = ()
+    told: Sequence[Outgoing] = ()
     unparsed: int = 0
 
 
@@ -58,7 +59,7 @@ class Source(Generic[S]):
     every_s: float
     state: S
     poll: Callable[[S, int], Polled[S]]
-    standing: Callable[[S], Sequence[Told]] = lambda state: ()
+    standing: Callable[[S], Sequence[Outgoing]] = lambda state: ()
     remembers: str = ""
     remembered: Callable[[Iterable[AnyMessage]], S] | None = None
 
@@ -98,7 +99,7 @@ class Signer:
     incarnation: int = field(default_factory=lambda: secrets.randbits(48))
     _sequences: dict[str, int] = field(default_factory=dict)
 
-    def payload(self, told: Told) -> bytes:
+    def payload(self, told: Outgoing) -> bytes:
         """The record as it goes to the log."""
         payload = encode(told.message)
         if self.key is None or told.topic != EVENTS:
@@ -166,7 +167,7 @@ class Poller:
             self._say(f"{source.name}: answers again")
         turn.failing = ""
 
-    def _append(self, records: Sequence[Told]) -> None:
+    def _append(self, records: Sequence[Outgoing]) -> None:
         for told in records:
             try:
                 self._appender.append(told.topic, told.key.encode(), self._signer.payload(told))
@@ -175,7 +176,7 @@ class Poller:
                 self._say(f"{told.key[:80]}: {error}")
             else:
                 self._metrics.count(selfmetrics.LOG_APPENDED, topic=told.topic)
-        self._appender.flush()
+        self._appender.flush(FLUSH_S)
 
     def _failed(self, turn: _Turn, error: Exception) -> None:
         if isinstance(error, PollFailed):
@@ -187,9 +188,9 @@ class Poller:
         turn.failing = str(error)
 
 
-def _each_once(records: Sequence[Told]) -> list[Told]:
+def _each_once(records: Sequence[Outgoing]) -> list[Outgoing]:
     """Records in order; of those that stand as they were just told, the first only."""
-    found: list[Told] = []
+    found: list[Outgoing] = []
     seen: set[bytes] = set()
     for told in records:
         payload = encode(told.message)

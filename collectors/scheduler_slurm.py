@@ -10,7 +10,7 @@ from collectors import host_slurm, job_slurm
 from collectors.formats import slurm_queue, slurm_topology
 from collectors.formats.reading import Tally
 from collectors.formats.slurm_show import shown_nodes
-from collectors.poll import Polled, PollFailed, Source, Told
+from collectors.poll import Outgoing, Polled, PollFailed, Source
 from sickbay.components import Kind, host_of, kind_of
 from sickbay.messages import AnyMessage, Edge, Event, Placement, replace
 from sickbay.programs import NoAnswer, Unasked, ask, environment
@@ -138,14 +138,14 @@ def _key(edge: Edge) -> tuple[str, str, str]:
     return edge.child, edge.parent, edge.relation.value
 
 
-def _placed(placement: Placement) -> Told:
-    return Told(PLACEMENT, placement.job, placement)
+def _placed(placement: Placement) -> Outgoing:
+    return Outgoing(PLACEMENT, placement.job, placement)
 
 
-def _edge(edge: Edge) -> Told:
-    return Told(TOPOLOGY, edge.child, edge)
+def _edge(edge: Edge) -> Outgoing:
+    return Outgoing(TOPOLOGY, edge.child, edge)
 
 
-def _event(event: Event) -> Told:
+def _event(event: Event) -> Outgoing:
     host = host_of(event.component) if kind_of(event.component) is Kind.HOST else ""
-    return Told(EVENTS, host or NO_HOST, event)
+    return Outgoing(EVENTS, host or NO_HOST, event)

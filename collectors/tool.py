@@ -36,9 +36,10 @@ def ask(command: Sequence[str], timeout_s: float) -> bytes:
         )  # fmt: skip
     except OSError as error:
         raise ToolFailed(f"{command[0]}: {error.strerror or error}") from None
+    deadline = time.monotonic() + timeout_s
     try:
-        out, problem = _answer(process, time.monotonic() + timeout_s)
-        status = process.wait(max(0.1, timeout_s))
+        out, problem = _answer(process, deadline)
+        status = process.wait(max(0.05, deadline - time.monotonic()))
     except (TimeoutError, subprocess.TimeoutExpired):
         raise ToolFailed(f"{' '.join(command)}: no whole answer within {timeout_s:g} s") from None
     finally:

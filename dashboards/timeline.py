@@ -7,23 +7,15 @@ far as anybody knows: the source's own stamp for events, the writer's for action
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
 from sickbay.actions import Action, ActionState, Outcome
+from sickbay.log.reading import Logged
 from sickbay.messages import Event, Evidence, Incident, Placement
 
 MAX_EACH = 20  # rows of events, of evidence: the first ones tell how it began
 RUNNING = frozenset({"running", "completing"})
 ORDER = ("onset", "event", "event_appended", "evidence", "incident")  # of one moment: cause before effect
-
-M = TypeVar("M")
-
-
-class Told(NamedTuple, Generic[M]):
-    """A message and when the log took it."""
-
-    append_ms: int
-    message: M
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +42,13 @@ class Cost:
 
 
 def timeline(
-    incidents: Sequence[Told[Incident]],
-    actions: Iterable[Told[Action]] = (),
-    outcomes: Iterable[Told[Outcome]] = (),
+    incidents: Sequence[Logged[Incident]],
+    actions: Iterable[Logged[Action]] = (),
+    outcomes: Iterable[Logged[Outcome]] = (),
     *,
-    events: Iterable[Told[Event]] = (),
+    events: Iterable[Logged[Event]] = (),
     evidence: Mapping[str, int] | None = None,
-    placements: Iterable[Told[Placement]] = (),
+    placements: Iterable[Logged[Placement]] = (),
 ) -> list[Row]:
     """The rows of one incident, all of whose records are given in the order of the log.
 
@@ -77,7 +69,7 @@ def timeline(
     return sorted(rows, key=lambda row: (row.at_ms, ORDER.index(row.what) if row.what in ORDER else len(ORDER)))
 
 
-def cost(incident: Incident, placements: Iterable[Told[Placement]] = ()) -> Cost:
+def cost(incident: Incident, placements: Iterable[Logged[Placement]] = ()) -> Cost:
     """What the incident took of the jobs that it hit."""
     hit = incident.affected
     attempts = _by_attempt(placements)
@@ -129,12 +121,12 @@ def _ran_at(one: Placement, at_ms: int) -> bool:
     return one.from_ms is not None and one.from_ms <= at_ms and (one.to_ms is None or one.to_ms >= at_ms)
 
 
-def _by_attempt(placements: Iterable[Told[Placement]]) -> dict[tuple[str, int], Placement]:
+def _by_attempt(placements: Iterable[Logged[Placement]]) -> dict[tuple[str, int], Placement]:
     """The newest word on each attempt."""
     return {(told.message.job, told.message.attempt): told.message for told in placements}
 
 
-def _begin(newest: Incident, incidents: Sequence[Told[Incident]]) -> Iterator[Row]:
+def _begin(newest: Incident, incidents: Sequence[Logged[Incident]]) -> Iterator[Row]:
     if newest.onset_ms is not None:
         yield Row(newest.onset_ms, "onset", newest.component)
     first = incidents[0]
@@ -142,7 +134,7 @@ def _begin(newest: Incident, incidents: Sequence[Told[Incident]]) -> Iterator[Ro
     yield Row(first.append_ms, "incident", f"{said} (P {first.message.probability:.2f})")
 
 
-def _events(events: Iterable[Told[Event]], onset_ms: int | None) -> Iterator[Row]:
+def _events(events: Iterable[Logged[Event]], onset_ms: int | None) -> Iterator[Row]:
     for told in list(events)[:MAX_EACH]:
         event = told.message
         said = f"{event.component} {event.code or event.kind}"
@@ -164,7 +156,7 @@ def _seen(one: Evidence) -> int | None:
     return next((at for at in times if at is not None), None)
 
 
-def _changes(incidents: Sequence[Told[Incident]]) -> Iterator[Row]:
+def _changes(incidents: Sequence[Logged[Incident]]) -> Iterator[Row]:
     """Where the verdict, its object or its state changed."""
     for before, after in pairwise(incidents):
         old, new = before.message, after.message
@@ -176,7 +168,7 @@ def _changes(incidents: Sequence[Told[Incident]]) -> Iterator[Row]:
             yield Row(after.append_ms, "judged_again", f"{said} (P {new.probability:.2f})")
 
 
-def _actions(actions: Iterable[Told[Action]]) -> Iterator[Row]:
+def _actions(actions: Iterable[Logged[Action]]) -> Iterator[Row]:
     """Each change of each action; a record that only repeats its state says nothing new."""
     states: dict[str, ActionState] = {}
     for told in actions:
@@ -190,7 +182,7 @@ def _actions(actions: Iterable[Told[Action]]) -> Iterator[Row]:
         yield Row(action.at_ms if action.at_ms is not None else told.append_ms, action.do, detail)
 
 
-def _outcome(told: Told[Outcome]) -> Row:
+def _outcome(told: Logged[Outcome]) -> Row:
     outcome = told.message
     sensitivity = f" (sensitivity {outcome.sensitivity:.2f})" if outcome.sensitivity is not None else ""
     said = f"{outcome.target} {outcome.result} {outcome.test}".rstrip() + sensitivity
@@ -198,7 +190,7 @@ def _outcome(told: Told[Outcome]) -> Row:
     return Row(at_ms, "outcome", f"{said}: {outcome.detail}" if outcome.detail else said)
 
 
-def _attempts(placements: Iterable[Told[Placement]], incident: Incident) -> Iterator[Row]:
+def _attempts(placements: Iterable[Logged[Placement]], incident: Incident) -> Iterator[Row]:
     """When the jobs that it hit ended and ran again."""
     onset_ms = incident.onset_ms or incident.detected_ms or 0
     for (job, attempt), one in _by_attempt(placements).items():

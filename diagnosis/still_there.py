@@ -10,7 +10,7 @@ from diagnosis.frames import table
 from sickbay.components import Name
 
 LOST = frozenset({"accelerator_off_bus"})  # after that no device tells anything
-LEAST, AMONG = 3, 4  # windows with values, of the first after the word: who came back after a boot was away for longer
+LEAST, AMONG = 3, 4  # windows with values, of the first after the word; the first of them is one
 SLACK_MS = 2_000  # clock error between well-kept sources
 
 
@@ -31,4 +31,5 @@ def still_there(case: Case, component: Name, told_ms: int) -> bool:
         | (pl.col("temperature_celsius").n_unique() > 1)
         | (pl.col("power_watts__spread").fill_null(0.0).max() > 0)
     )
-    return told_ms > 0 and cards.height >= LEAST and bool(moves.item())
+    at_once = bool((cards["end_ms"] < begin + case.window_ms).any())  # else it was away, and came back after a boot
+    return told_ms > 0 and at_once and cards.height >= LEAST and bool(moves.item())

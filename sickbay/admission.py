@@ -31,7 +31,7 @@ class Refused(ValueError):
     """The record is not let in; the text says why."""
 
 
-class Told(NamedTuple):
+class Admitted(NamedTuple):
     """A message and the seal it came under, None where it had none."""
 
     message: AnyMessage
@@ -50,7 +50,7 @@ class Admission:
         """A host's secret, None where no key is known."""
         return None if self.key is None else host_key(self.key, host)
 
-    def message(self, record: Record) -> Told:
+    def message(self, record: Record) -> Admitted:
         """The message in a record. Raises ValueError for what cannot be read or is not let in."""
         found = opened(record.value or b"", None if self.key is None else self.key_of)
         if self.require_signed and record.topic in AGENTS and not found.proved:
@@ -60,7 +60,7 @@ class Admission:
             if record.topic in AGENTS:
                 same_sender(found.seal.host, record)
             own_word(message, found.seal.host, found.proved)
-        return Told(message, found.seal)
+        return Admitted(message, found.seal)
 
     def frame(self, record: Record, schemas: Schemas) -> Frame:
         """The frame in a record. Raises ValueError, and layouts.UnknownLayout (read the schemas topic, try again)."""

@@ -10,11 +10,12 @@ Every row has `time` (when what it speaks of happened, UTC), `append_ms`, `parti
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import msgspec
 import polars as pl
 
+from sickbay.log.reading import Logged
 from sickbay.messages import Incident, Message
 
 M = TypeVar("M", bound=Message)
@@ -94,20 +95,13 @@ class History:
         return found[0].message
 
 
-class Told(NamedTuple, Generic[M]):
-    """A message and when the log took it."""
-
-    append_ms: int
-    message: M
-
-
-def told(rows: pl.LazyFrame, kind: type[M]) -> list[Told[M]]:
+def told(rows: pl.LazyFrame, kind: type[M]) -> list[Logged[M]]:
     """The messages in the rows' `record`, with all their parts, in the order of the rows; one that this version cannot
     read is left out."""
     found = []
     for append_ms, record in rows.select("append_ms", "record").collect().iter_rows():
         with suppress(ValueError):
-            found.append(Told(append_ms, msgspec.json.decode(record, type=kind)))
+            found.append(Logged(append_ms, msgspec.json.decode(record, type=kind)))
     return found
 
 

@@ -9,5 +9,8 @@ _UNSEEN = re.compile(
 
 
 def plain(text: object) -> str:
-    """`text` with control, invisible and direction characters made visible as `\\xNN` or `\\uNNNN`: one line."""
-    return _UNSEEN.sub(lambda match: match.group().encode("unicode_escape", "surrogatepass").decode(), str(text))
+    """`text` on one line, with control, invisible and direction characters made visible as `⟨U+202E⟩`.
+
+    No backslashes: programs that draw would read them as characters again.
+    """
+    return _UNSEEN.sub(lambda match: f"⟨U+{ord(match.group()):04X}⟩", str(text))

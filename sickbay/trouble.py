@@ -12,11 +12,13 @@ class Trouble:
     def __init__(self, who: str, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
         self._who, self._say, self._clock = who, say, clock
         self._since: float | None = None
+        self.now = ""  # what it fails with, empty while it works
         self._said: dict[str, float] = {}  # kind of error: when it was told
 
     def failed(self, error: Exception) -> None:
         """It failed, once more perhaps: another kind of error is told at once."""
         now, kind = self._clock(), type(error).__name__
+        self.now = str(error)
         if now - self._said.get(kind, -AGAIN_S) >= AGAIN_S:
             self._said[kind] = now
             lasting = "" if self._since is None else f" (for {now - self._since:.0f} s now)"
@@ -28,4 +30,4 @@ class Trouble:
         """It works: told where it did not before."""
         if self._since is not None:
             self._say(f"{self._who}: goes on after {self._clock() - self._since:.1f} s")
-            self._since, self._said = None, {}
+            self._since, self._said, self.now = None, {}, ""

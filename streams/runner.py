@@ -99,10 +99,10 @@ class Runner:
     tasks: dict[Task, _Held] = field(default_factory=dict)
     records: int = 0  # taken since the start, ticks included
     troubled: bool = False  # the newest step failed and begins anew: wait a little
-    _trouble: Trouble = field(init=False)
+    trouble: Trouble = field(init=False)
 
     def __post_init__(self) -> None:
-        self._trouble = Trouble(self.group, self.say)
+        self.trouble = Trouble(self.group, self.say)
 
     @property
     def held(self) -> dict[Task, TaskProcessor]:
@@ -119,7 +119,7 @@ class Runner:
         try:
             taken = self._step(limit, timeout_s)
             if taken:  # else nothing is said of the log: silence is no answer
-                self._trouble.over()
+                self.trouble.over()
             return taken
         except FATAL:
             self.tasks.clear()
@@ -225,7 +225,7 @@ class Runner:
         self.tasks.clear()
         self.metrics.count(selfmetrics.LOG_ERRORS, kind=type(error).__name__)
         if not isinstance(error, Fenced):
-            self._trouble.failed(error)
+            self.trouble.failed(error)
 
     def _count(self, records: Sequence[Record]) -> None:
         self.records += len(records)

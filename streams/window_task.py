@@ -23,7 +23,7 @@ from streams.window_state import Kept
 from streams.windows import HORIZON_MS, WIDTH_MS
 
 
-class Told(NamedTuple):
+class Decoded(NamedTuple):
     """What a frame tells, and its place in its sender's sequence. `host` empty: not told, every record counts."""
 
     samples: Sequence[Samples]
@@ -32,7 +32,7 @@ class Told(NamedTuple):
     sequence: int = 0
 
 
-Decode = Callable[[Record], Told]  # of a frame; raises ValueError for one that is damaged or not let in
+Decode = Callable[[Record], Decoded]  # of a frame; raises ValueError for one that is damaged or not let in
 
 
 class WindowTask:
@@ -80,7 +80,7 @@ class WindowTask:
             self._clock_ms = record.append_ms
             yield Output(FEATURES, CLOCK_KEY, encode_clock(record.append_ms), self._task.partition)
 
-    def _add(self, record: Record, told: Told) -> None:
+    def _add(self, record: Record, told: Decoded) -> None:
         if told.host:
             place = self._sequences.place(record.topic, told.host, told.incarnation, told.sequence)
             self.counts["missed", ""] += place.missed

@@ -121,3 +121,16 @@ def test_tests_have_no_packages_and_unique_names() -> None:
     assert not [path for path in files if path.name == "__init__.py"]
     names = [path.name for path in files if path.name.startswith("test_")]
     assert len(names) == len(set(names))
+
+
+def test_the_map_of_the_composition_root_names_every_module() -> None:
+    told = set(re.findall(r"`(\w+)`", (ROOT / "sickbay" / "app" / "__init__.py").read_text(encoding="utf-8")))
+    assert {path.stem for path in python_files("sickbay/app")} - {"__init__"} == told, "sickbay/app/__init__.py"
+
+
+def test_every_module_of_the_kernel_keeps_the_kernels_contract() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    held = next(one["source_modules"] for one in contracts if one["name"] == "The kernel imports nothing above it")
+    root = {"__init__", "__main__", "app", "commands", "cli", "doctor"}
+    modules = {path.relative_to(ROOT / "sickbay").parts[0].removesuffix(".py") for path in python_files("sickbay")}
+    assert {f"sickbay.{name}" for name in modules - root} == set(held), "pyproject.toml"

@@ -8,19 +8,19 @@ Rules, each of which has a test:
   closed          a port that a person closed tells no state, so that nobody takes it for a lost link
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from collectors.formats.events import event
 from collectors.formats.metric_names import Metric, files
-from collectors.formats.reading import Reading, Tally
-from collectors.formats.series_rows import SeriesRows
 from collectors.formats.sysfs_listing import number
 from sickbay.components import Name
-from sickbay.messages import MAX_MESSAGE
+from sickbay.messages import MAX_MESSAGE, Event
 
 WRAP = 1 << 32
 WRAP_STEP = 1 << 28  # [house] the most that such a counter grows between two looks: a reset is no wrap
+ALL_ONES = 1 << 63  # from here on: what a device that is gone is read as
 MOST_KEPT = 65_536  # counters of one host
 _UP = 0x1  # IFF_UP of /sys/class/net/*/flags (include/uapi/linux/if.h)
 STATE = frozenset({"state", "operstate"})
@@ -37,32 +37,35 @@ class Ports:
     _blind: dict[Key, str] = field(default_factory=dict)
     _closed: dict[Name, bool] = field(default_factory=dict)
 
-    def read(self, told: Mapping[Name, Mapping[str, str]], now_ms: int) -> Iterator[Reading]:
-        """One look: port -> file below it -> its text."""
-        rows = SeriesRows()
+    def read(self, told: Mapping[Name, Mapping[str, str]]) -> tuple[dict[Name, dict[str, float]], list[Event]]:
+        """One look, port -> file below it -> its text: the rows of the port table, and what is to be told beside."""
+        cells: dict[Name, dict[str, float]] = {}
+        events: list[Event] = []
         for port, texts in told.items():
             closed = is_closed(texts)
             if closed and self._closed.get(port) is False:
-                yield Reading(event("port.admin_down", port, code="closed", message="the interface was taken down"))
+                events.append(event("port.admin_down", port, code="closed", message="the interface was taken down"))
             self._closed[port] = closed
-            yield from self._row(port, texts, rows, now_ms)
-        yield from rows.flush(Tally())
+            cells[port] = self._row(port, texts, events)
+        return cells, events
 
-    def _row(self, port: Name, texts: Mapping[str, str], rows: SeriesRows, now_ms: int) -> Iterator[Reading]:
-        """Put what a port's files count into the rows; an event for counters that cannot count any more."""
-        known, fresh, closed = files(), dict[str, list[str]](), self._closed[port]
+    def _row(self, port: Name, texts: Mapping[str, str], events: list[Event]) -> dict[str, float]:
+        """What a port's files count; an event for counters that cannot count any more."""
+        known, fresh, closed, cell = files(), dict[str, list[str]](), self._closed[port], dict[str, float]()
         for file, text in texts.items():
             if (target := known.get(file)) is None or (closed and file in STATE):
                 continue
-            value, metric = number(text), target.metric
+            value, metric = number_of(text), target.metric
             if why := blind_why(file, value, metric):
                 self._blind_for(why, port, file, fresh)
                 continue
             if self._blind:
                 self._blind.pop((port, file), None)
+            value = in_our_unit(metric, self._unwrapped((port, file), value) if metric.wraps else value)
             if value == value:
-                rows.add(target, {}, port, now_ms, self._unwrapped((port, file), value) if metric.wraps else value)
-        yield from _told(port, fresh)
+                cell[metric.to] = max(value, cell.get(metric.to, value))  # of two names of one thing the larger
+        events += _told(port, fresh)
+        return cell
 
     def _blind_for(self, why: str, port: Name, file: str, fresh: dict[str, list[str]]) -> None:
         """Remember that a counter cannot count; in `fresh` where that is news."""
@@ -81,11 +84,25 @@ class Ports:
         return value + WRAP * self.wraps.get(key, 0)
 
 
-def _told(port: Name, blind: Mapping[str, list[str]]) -> Iterator[Reading]:
+def number_of(text: str) -> float:
+    """`sysfs_listing.number`, quicker for plain numbers, which nearly all are."""
+    return float(text) if len(text) <= 20 and text.isascii() and text.isdecimal() else number(text)
+
+
+def in_our_unit(metric: Metric, value: float) -> float:
+    """One value as `metric_names.converted` gives many; the files of a port need no more than this of it."""
+    if value >= ALL_ONES or (metric.least is not None and value < metric.least):
+        return math.nan
+    if metric.values:
+        return metric.values.get(f"{value:.0f}", math.nan)
+    return value * metric.factor
+
+
+def _told(port: Name, blind: Mapping[str, list[str]]) -> Iterator[Event]:
     for why, names in blind.items():
         counters = ", ".join(names)
         facts, text = {"counters": counters}, f"{why}: {counters}"
-        yield Reading(event("port.counters_blind", port, facts, code=why, message=text[:MAX_MESSAGE]))
+        yield event("port.counters_blind", port, facts, code=why, message=text[:MAX_MESSAGE])
 
 
 def is_closed(texts: Mapping[str, str]) -> bool:

@@ -83,6 +83,11 @@ class Exporter:
         """How many values of known series it has told."""
         return self._scrapes.known
 
+    @property
+    def nameless(self) -> int:
+        """How many values of accelerators it has told without a label that names the device."""
+        return self._scrapes.nameless
+
 
 class _Scrapes:
     """State of one input: the scrape being read, and what earlier lines taught."""
@@ -98,7 +103,7 @@ class _Scrapes:
         self.heading = ("", "")
         self.series = ""
         self.at_ms = 0
-        self.known = self.other = self.slices = 0
+        self.known = self.other = self.slices = self.nameless = 0
 
     def take(self, line: str, number: int) -> Iterator[Reading]:
         """Readings that this line completes."""
@@ -179,6 +184,7 @@ class _Scrapes:
             self.places[id(target.source), text] = place
         component, of_slice = place
         if component is None or not fits(target.metric, labels):
+            self.nameless += component is None and target.source.of_accelerators
             return
         if of_slice:
             self.slices += 1
@@ -205,6 +211,8 @@ class _Scrapes:
         yield from self.rows.flush(self.tally)
         if self.slices:
             self.tally.note(f"{self.slices} values of device partitions left out: they are not the whole device's")
+        if self.nameless:
+            self.tally.note(f"{self.nameless} values of accelerators left out: no label that is known names the device")
         if self.other and not self.known:
             self.tally.note(f"{self.other} series, none of a name that is known here")
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from remediation.decision import Context, Decision, asked, muted, postponed
 from remediation.ledger import DRAIN, REQUEUE, settled
 from sickbay.actions import Action, ActionState
+from sickbay.components import Kind, Name
 from sickbay.messages import Incident
 
 STAGE = "order"
@@ -55,11 +56,20 @@ def _not_onto_another(decision: Decision, by_id: dict[str, Decision], context: C
         host = other.action.target
         if other.do != DRAIN or host == decision.host or context.ledger.takes_no_work(host):
             continue
+        if not _may_start(decision, host, context):
+            continue
         if other.asks or other.action.state is ActionState.REFUSED:
             return asked(decision, STAGE, f"{host} is to be held as well and is not: it could start there")
         if not other.muter:
             return postponed(decision, STAGE, f"after {host} is held as well, so that it cannot start there")
     return decision
+
+
+def _may_start(decision: Decision, host: Name, context: Context) -> bool:
+    """Whether the job of a decision, once given back, could start on a host: its own now, or one that is free."""
+    job, node = context.job(decision.action.target), context.node(host)
+    mine = job is not None and host.removeprefix(f"{Kind.HOST}:") in job.nodes
+    return mine or (node is not None and not node.jobs and not node.held)
 
 
 def _when_idle(decision: Decision, context: Context) -> Decision:

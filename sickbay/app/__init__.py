@@ -1,1 +1,15 @@
-"""Composition root: what joins collectors, streams, diagnosis and dashboards into one run."""
+"""Composition root: what joins collectors, streams, diagnosis, remediation and dashboards into runs.
+
+Where to look, by what runs:
+
+- `sickbay diagnose`: `offline` (inputs to an answer), `merge` (who, when), `live_metrics`, `progress`; the answer as
+  `terminal` (words: `labels`), `html` (numbers to draw: `plots`).
+- `sickbay demo`: `demo`, `agents` (all agents of the cluster, in memory), `demo_report`.
+- Any service: `service` (a thread a stage), `opening` (the log), `exposition` (`/metrics`, `/ready`).
+- `sickbay process`: `stages` (their names; ticker), `live` (windows; all in one thread), `lag`, `archiver`, `alerts`;
+  diagnosis is `diagnoser` (reads, commits), `task_read` (how far), `horizon` (memory), `judge` (says), `wishes`.
+- `sickbay remediate`: `remediator`, `remediation_inputs`, `scheduler_view`, `errands` (tests and bundles, beside).
+- `sickbay poll`: `poller`. `sickbay up`: `up`, `simulated_site`.
+- People's questions: `desk` (incidents, approvals), `declaring` (changes, maintenance), `letters` (dead letters),
+  `story` and `report`, `boards`; what they and the stages read: `incidents_topic`, `ledger_lines`.
+"""

@@ -27,7 +27,7 @@ from sickbay.topics import EVENTS, PLACEMENT, SCHEMAS, STEPS, TELEMETRY, TOPOLOG
 FRAME_S = 5  # an agent sends a frame so often
 
 
-class Told(NamedTuple):
+class NewLines(NamedTuple):
     """Lines of one source in one second: `path` is what the records will cite."""
 
     path: str
@@ -44,7 +44,7 @@ class Tail:
     tally: Tally = field(default_factory=Tally)
     _lines: dict[str, int] = field(default_factory=dict)
 
-    def read(self, told: Told, seen_ms: int) -> Iterator[AnyMessage]:
+    def read(self, told: NewLines, seen_ms: int) -> Iterator[AnyMessage]:
         """Records of new lines, named, dated and folded as an agent sends them."""
         first = self._lines.get(told.path, 0)
         self._lines[told.path] = first + told.text.count("\n") + 1
@@ -54,7 +54,7 @@ class Tail:
         for reading in folder.close():
             yield from self._message(reading, told, seen_ms, first)
 
-    def _message(self, reading: Reading, told: Told, seen_ms: int, first: int) -> Iterator[AnyMessage]:
+    def _message(self, reading: Reading, told: NewLines, seen_ms: int, first: int) -> Iterator[AnyMessage]:
         record, host = reading.record, reading.host or told.host
         at, line = at_of(reading.stamp, seen_ms, UTC), first + reading.line
         seen = Seen(record, seen_ms if at is None else at, told.path, line, host, told.job)
@@ -90,7 +90,7 @@ class Agents:
         for placement in placements:
             self._appender.append(PLACEMENT, placement.job.encode(), messages.encode(placement))
 
-    def tell_lines(self, told: Iterable[Told], seen_ms: int) -> None:
+    def tell_lines(self, told: Iterable[NewLines], seen_ms: int) -> None:
         """New lines of logs: their records go at once."""
         for lines in told:
             for message in self._tail.read(lines, seen_ms):

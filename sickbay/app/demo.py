@@ -13,7 +13,7 @@ import numpy as np
 
 from collectors.identity import Names
 from diagnosis.case import Case
-from sickbay.app.agents import Agents, Told
+from sickbay.app.agents import Agents, NewLines
 from sickbay.app.live import Pipeline
 from sickbay.log.memory import MemoryLog
 from sickbay.messages import Incident
@@ -111,7 +111,7 @@ def small_site() -> dict[str, Topic]:
     return {name: replace(topic, partitions=min(2, topic.partitions)) for name, topic in TOPICS.items()}
 
 
-def told(second: Second, start_ms: int) -> Iterator[Told]:
+def told(second: Second, start_ms: int) -> Iterator[NewLines]:
     """The second's new lines, log by log, as the cluster's programs write them."""
     kernels: dict[str, list[str]] = {}
     jobs: dict[str, list[str]] = {}
@@ -121,6 +121,6 @@ def told(second: Second, start_ms: int) -> Iterator[Told]:
         else:
             kernels.setdefault(line.host, []).append(syslog(line, start_ms))
     for host, rows in kernels.items():
-        yield Told(f"{host}/kern.log", "\n".join(rows), host=host)
+        yield NewLines(f"{host}/kern.log", "\n".join(rows), host=host)
     for job, rows in jobs.items():
-        yield Told(f"slurm-{job}.out", "\n".join(rows), job=job)
+        yield NewLines(f"slurm-{job}.out", "\n".join(rows), job=job)

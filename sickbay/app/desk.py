@@ -95,10 +95,17 @@ def rows(here: Desk, *, closed: bool = False) -> list[str]:
     """The list for people: an incident a line, its actions below it."""
     found: list[str] = []
     for one in sorted(here.incidents.values(), key=lambda one: (one.onset_ms or 0, one.id)):
-        if one.state == "open" or closed:
+        if closed or matters(here, one):
             found.append(_headline(one))
             found += [_row(line) for line in here.actions_of(one.id)]
     return [plain(row) for row in found]
+
+
+def matters(here: Desk, one: Incident) -> bool:
+    """Whether people have to know of it: it is open, or closed while a node is held for it or an answer waited for."""
+    lines = here.actions_of(one.id)
+    ours = any(not line.co_hold for line in _held(lines))
+    return one.state == "open" or ours or any(line.state is ActionState.WAITING for line in lines)
 
 
 def page(here: Desk, one: Incident) -> list[str]:
@@ -125,9 +132,12 @@ def told(here: Desk, one: Incident) -> dict[str, Any]:
 
 def held(here: Desk) -> list[Action]:
     """What is held now, by us or beside somebody else."""
+    return _held(here.ledger.values())
+
+
+def _held(lines: Iterable[Action]) -> list[Action]:
     open_states = (ActionState.INTENDED, ActionState.DONE, ActionState.VERIFIED)
-    drains = [line for line in here.ledger.values() if line.do == "drain_host"]
-    return [line for line in drains if line.co_hold or line.state in open_states]
+    return [line for line in lines if line.do == "drain_host" and (line.co_hold or line.state in open_states)]
 
 
 def _row(line: Action) -> str:

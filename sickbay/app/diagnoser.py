@@ -80,6 +80,8 @@ class Diagnoser:
     @property
     def waiting(self) -> str:
         """What it waits for before it can judge, empty where it has read all there is."""
+        if self._trouble.now:
+            return self._trouble.now
         if not self._all <= set(self._read):
             return "not all partitions are held"
         if self._current:

@@ -7,6 +7,7 @@ declared work for a day after its end.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import polars as pl
 
@@ -21,6 +22,7 @@ from sickbay.placement import Placements
 from sickbay.topics import CONTROL, FEATURES
 from sickbay.topology import Topology
 from streams.feature_record import decode as decode_features
+from streams.processor import AHEAD_MS
 from streams.windows import WIDTH_MS
 
 HORIZON_MS = 30 * 60_000  # a job's own time-out and its aftermath fit in
@@ -28,6 +30,8 @@ SEVERE = frozenset({Severity.ERROR, Severity.FATAL})  # such an event is looked 
 MEMORY_MS = 24 * 3_600_000  # of changes and declared work: what was touched in the day before
 MAX_CHANGES, MAX_CONTROLS = 10_000, 10_000
 MAX_EVENTS, MAX_STEPS, MAX_PROGRESS = 20_000, 100_000, 50_000  # of the newest; of events the severe stay longest
+
+Dated = TypeVar("Dated", Event, Step, Progress, Change)
 
 
 @dataclass(slots=True)
@@ -66,12 +70,12 @@ class Horizon:
     def _message(self, message: AnyMessage, record: Record) -> bool:
         match message:
             case Event():
-                self.events.append((message.at_ms or record.append_ms, message))
+                self.events.append(_dated(message, record.append_ms))
                 return message.severity in SEVERE
             case Step():
-                self.steps.append((message.at_ms or record.append_ms, message))
+                self.steps.append(_dated(message, record.append_ms))
             case Progress():
-                self.progress.append((message.at_ms or record.append_ms, message))
+                self.progress.append(_dated(message, record.append_ms))
                 return True
             case Placement():
                 self._fresh_placements.append(message)
@@ -81,8 +85,8 @@ class Horizon:
             case Identity():
                 self.identities[record.key] = message
             case Change():
-                at_ms = message.at_ms or record.append_ms
-                self.changes[message.target, message.what, at_ms] = messages.replace(message, at_ms=at_ms)
+                at_ms, change = _dated(message, record.append_ms)
+                self.changes[message.target, message.what, at_ms] = messages.replace(change, at_ms=at_ms)
             case _:
                 pass
         return False
@@ -155,6 +159,16 @@ class Horizon:
             self.events = ranked[-MAX_EVENTS:]
         self.steps, self.progress = self.steps[-MAX_STEPS:], self.progress[-MAX_PROGRESS:]
         self.dropped += before - len(self.events) - len(self.steps) - len(self.progress)
+
+
+def _dated(message: Dated, append_ms: int) -> tuple[int, Dated]:
+    """Its time, else that of its append. A stamp far ahead of the append is a wrong clock: clamped, as in windows, or
+    it would never be forgotten; so is one before 1970."""
+    told = message.at_ms
+    if not told:
+        return append_ms, message
+    at_ms = max(0, min(told, append_ms + AHEAD_MS))
+    return at_ms, message if at_ms == told else messages.replace(message, at_ms=at_ms)
 
 
 def _joined(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:

@@ -14,6 +14,7 @@ from sickbay.log.reading import records, since
 from sickbay.messages import Evidence, Incident
 from sickbay.selfmetrics import SelfMetrics
 from sickbay.topics import EVIDENCE, INCIDENTS
+from sickbay.trouble import Trouble
 
 BEAT_MS = 5_000  # of the log's clock, between two heartbeats
 KNOWN_MS = 2 * 3_600_000  # how long the id of a claim is known after it was last made: some horizons
@@ -103,12 +104,16 @@ class Judge:
     def _guarded(self, name: str, detector: Detector) -> Detector:
         """A detector that fails takes nobody with it."""
 
+        trouble = Trouble(f"diagnosis: detector {name} fails", self._say)
+
         def guarded(case: Case) -> Iterable[Evidence]:
             try:
-                return list(detector(case))
+                found = list(detector(case))
+                trouble.over()
+                return found
             except Exception as error:
                 self._metrics.count(selfmetrics.DETECTOR_ERRORS, detector=name)
-                self._say(f"diagnosis: detector {name}: {type(error).__name__}: {error}")
+                trouble.failed(error)
                 return []
 
         return guarded

@@ -26,6 +26,11 @@ class Lag:
         self._since_ms: dict[tuple[str, ...], int] = {}  # by group, topic, partition: what was not read since when
         self._next_ms = 0
 
+    @property
+    def waiting(self) -> str:
+        """What keeps it from looking."""
+        return self._trouble.now
+
     def step(self, now_ms: int) -> bool:
         """One look where it is time."""
         if self._next_ms - 2 * LOOK_MS <= now_ms < self._next_ms:

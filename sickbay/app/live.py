@@ -17,7 +17,7 @@ from sickbay.topics import SCHEMAS, TELEMETRY
 from streams import runner, window_state
 from streams.processor import LATENESS_MS
 from streams.runner import Mark, Runner
-from streams.window_task import Told, WindowTask
+from streams.window_task import Decoded, WindowTask
 from streams.windows import WIDTH_MS
 
 WINDOWS_GROUP = "streams.windows"
@@ -30,7 +30,7 @@ class FrameReader:
         self._topic, self._schemas = Followed(log.reader(), Task(SCHEMAS, 0)), Schemas()
         self._admission, self._metrics = admission or Admission(), metrics or SelfMetrics()
 
-    def __call__(self, record: Record) -> Told:
+    def __call__(self, record: Record) -> Decoded:
         """What the frame in a record tells. Raises ValueError for a damaged one, or one that is not let in."""
         try:
             frame = self._admission.frame(record, self._schemas)
@@ -44,7 +44,7 @@ class FrameReader:
                 known.append(frames.samples_of(matrix))
             else:  # of a newer version
                 self._metrics.count(selfmetrics.WIRE_DROPPED, len(matrix.at_ms), table=matrix.layout.table)
-        return Told(known, frame.host, frame.incarnation, frame.sequence)
+        return Decoded(known, frame.host, frame.incarnation, frame.sequence)
 
     def _learn(self) -> None:
         for record in self._topic.read():

@@ -13,7 +13,7 @@ from sickbay.log.reading import records
 from sickbay.messages import AnyMessage, decode
 from sickbay.settings import Config
 
-SLACK_S = 30.0  # for the log's answers: an append waits so long for brokers that are away
+SLACK_S = 20.0  # for the log's answers: an append waits so long for brokers that are away
 
 
 def polling(names: Sequence[str]) -> Make:

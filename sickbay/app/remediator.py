@@ -8,7 +8,7 @@ by reading back.
 import os
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,18 +16,18 @@ from msgspec.structs import replace
 
 from remediation.decision import Context, Decision
 from remediation.hands import WITHIN_MS, Hands, Moment
-from remediation.ledger import COLLECT, DRAIN, RELEASE, REQUEUE, TEST, Ledger
+from remediation.ledger import COLLECT, DRAIN, TEST
 from remediation.policy import decide
 from remediation.propose import proposed
-from remediation.schedulers import JobState, NodeState, Scheduler, SchedulerError, Unreachable
-from remediation.settle import UNDER_WAY, settle
+from remediation.schedulers import Scheduler
+from remediation.settle import settle
 from sickbay import actions, selfmetrics
 from sickbay.actions import Action, ActionState, Mode
 from sickbay.app import service
 from sickbay.app.errands import Errands
 from sickbay.app.ledger_lines import line_of
 from sickbay.app.remediation_inputs import Inputs, NotWritten
-from sickbay.components import Kind
+from sickbay.app.scheduler_view import SLOW_S, WAIT_S, SchedulerView
 from sickbay.config import ConfigError
 from sickbay.log import LogError, Output
 from sickbay.settings import Config
@@ -35,13 +35,8 @@ from sickbay.topics import OUTCOMES
 from streams.runner import FATAL
 
 LOOK_MS = 1_000  # between two looks
-ASKING = (
-    4  # a look that took long is followed by a pause of so many times that: most of the scheduler's time is its own
-)
-LATE_MS = 3_600_000  # so long a hold that was given up is looked for: a question on its way may still have been heard
+PAUSE = 4  # after a look that took long, so many times as long: most of the scheduler's time is its own
 LOOK_S = 90.0  # that one may take: it reads and writes a scheduler that may need seconds for each answer
-WAIT_S = 1.0  # after a call in vain; doubles
-SLOW_S = 15.0  # the longest such wait
 
 
 def scheduler_of(config: Config, clock: Callable[[], int]) -> Scheduler | None:
@@ -66,15 +61,6 @@ def member() -> str:
 
 
 @dataclass(slots=True)
-class _Unread:
-    """The scheduler does not answer."""
-
-    why: str = ""
-    until_s: float = 0.0  # of the monotonic clock: the other one may be set back
-    times: int = 0
-
-
-@dataclass(slots=True)
 class Remediator:
     """The remediation stage. `told`, else the context's `say`, gets a line for every change of the ledger."""
 
@@ -86,10 +72,10 @@ class Remediator:
     inputs: Inputs = field(init=False)
     errands: Errands = field(init=False)
     hands: Hands | None = field(init=False, default=None)
+    view: SchedulerView | None = field(init=False, default=None)
     _next_ms: int = 0
     _pause_ms: int = LOOK_MS
     _waits_s: dict[str, float] = field(default_factory=dict)  # of an action: no try before that
-    _unread: _Unread = field(default_factory=_Unread)
     _told_trouble: str = ""
 
     def __post_init__(self) -> None:
@@ -97,6 +83,7 @@ class Remediator:
         self.errands = Errands(self.context.config.remediation, _folder(self.context.config), self.monotonic)
         if self.scheduler is not None:
             self.hands = Hands(self.scheduler, self.context.clock, self.monotonic, lambda: not self.stopped())
+            self.view = SchedulerView(self.scheduler, self.context, self.monotonic)
 
     def step(self, now_ms: int) -> bool:
         """One look where there is a reason for one. Raises Replaced where another process took this one's place."""
@@ -110,7 +97,7 @@ class Remediator:
                 return False
             self._next_ms, began_s = now_ms + self._pause_ms, self.monotonic()
             changed = self._look(now_ms)
-            self._pause_ms = max(LOOK_MS, round((self.monotonic() - began_s) * 1000 * ASKING))
+            self._pause_ms = max(LOOK_MS, round((self.monotonic() - began_s) * 1000 * PAUSE))
             self._next_ms = now_ms + self._pause_ms
         except NotWritten:
             return False
@@ -243,33 +230,7 @@ class Remediator:
             topology=inputs.topology,
             uncertain=inputs.uncertain, keeps_evidence=self.errands.folder is not None,
         )  # fmt: skip
-        wanted = proposed(known)
-        watched, jobs = _watched(inputs.ledger, now_ms), _jobs(wanted, inputs.ledger)
-        if self.scheduler is None or not (wanted or watched or jobs):
-            return known
-        nodes, found = self._asked(self.scheduler, _nodes(wanted, watched), jobs)
-        return replace(known, nodes=nodes, jobs=found, unreadable=self._unread.why)
-
-    def _asked(
-        self, scheduler: Scheduler, names: frozenset[str], jobs: frozenset[str]
-    ) -> tuple[Mapping[str, NodeState], Mapping[str, JobState]]:
-        """Those nodes (none: all), and those jobs. After a question in vain, the next comes later and later."""
-        if self.monotonic() < self._unread.until_s:
-            return {}, {}
-        try:
-            nodes = scheduler.nodes(names)
-            found = scheduler.jobs(jobs) if jobs else {}
-        except SchedulerError as error:
-            times = self._unread.times + 1
-            why = "no answer" if isinstance(error, Unreachable) else "it refuses to answer"
-            if not self._unread.why:
-                self.context.say(f"remediation: the scheduler cannot be read: {error}")
-            until_s = self.monotonic() + min(WAIT_S * 2 ** (min(times, 8) - 1), SLOW_S)
-            self._unread = _Unread(why, until_s, times)
-            self.context.metrics.count(selfmetrics.SCHEDULER_ERRORS, kind=type(error).__name__.lower())
-            return {}, {}
-        self._unread = _Unread()
-        return nodes, found
+        return self.view.read(known, proposed(known)) if self.view else known
 
 
 def _folder(config: Config) -> Path | None:
@@ -277,29 +238,3 @@ def _folder(config: Config) -> Path | None:
     if config.remediation.evidence:
         return Path(config.remediation.evidence)
     return Path(config.archive.path, "bundles") if config.archive.path else None
-
-
-def _watched(ledger: Ledger, now_ms: int) -> set[str]:
-    """The hosts that lines of the ledger speak of: held, under way, or given up not long since."""
-    under_way = {
-        line.target for line in ledger.lines.values() if line.state in UNDER_WAY and line.do in (DRAIN, RELEASE)
-    }
-    late = {line.target for line in ledger.holds_begun(now_ms - LATE_MS)}
-    return {*ledger.holds, *ledger.co_holds, *under_way, *late}
-
-
-def _nodes(wanted: Iterable[Decision], watched: set[str]) -> frozenset[str]:
-    """Names of the nodes to ask for: none, which is all of them, where spare ones are to be counted for a job."""
-    if any(one.do == REQUEUE for one in wanted):
-        return frozenset()
-    hosts = {one.host for one in wanted if one.host} | watched
-    return frozenset(host.removeprefix(f"{Kind.HOST}:") for host in hosts)
-
-
-def _jobs(wanted: Iterable[Decision], ledger: Ledger) -> frozenset[str]:
-    """Ids of the jobs that decisions, open lines, and the incidents of holds speak of."""
-    asked = [one.action.target for one in wanted if one.do == REQUEUE]
-    held = {hold.incident for hold in ledger.holds.values()}
-    back = [line for line in ledger.lines.values() if line.do == REQUEUE]
-    asked += [line.target for line in back if line.state in UNDER_WAY or line.incident in held]
-    return frozenset(target.removeprefix(f"{Kind.JOB}:") for target in asked)

@@ -37,6 +37,11 @@ class Ticker:
         self._trouble = Trouble("ticker", context.say)
         self._next_ms = self._sweep_ms = 0
 
+    @property
+    def waiting(self) -> str:
+        """What keeps it from ticking."""
+        return self._trouble.now
+
     def step(self, now_ms: int) -> bool:
         """One tick where a second is over."""
         if self._next_ms - 2 * TICK_MS <= now_ms < self._next_ms:  # else the machine's clock was set
@@ -95,7 +100,7 @@ class Windows:
     @property
     def waiting(self) -> str:
         """What it waits for."""
-        return "" if self._runner.tasks else "holds no partition"
+        return self._runner.trouble.now or ("" if self._runner.tasks else "holds no partition")
 
     def step(self, now_ms: int) -> bool:
         """One poll and one commit."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from dashboards.timeline import Cost, Row, Told, cost, timeline
+from dashboards.timeline import Cost, Row, cost, timeline
 from sickbay import actions as ledger
 from sickbay import messages
 from sickbay.actions import Action, Outcome
@@ -15,7 +15,7 @@ from sickbay.admission import Admission
 from sickbay.app.incidents_topic import told as told_incident
 from sickbay.components import HOST_SCOPED, Kind, Name, host_of
 from sickbay.log import Reader, Record, Task
-from sickbay.log.reading import records, since
+from sickbay.log.reading import Logged, records, since
 from sickbay.messages import Event, Incident, Placement
 from sickbay.topics import ACTIONS, EVENTS, EVIDENCE, INCIDENTS, OUTCOMES, PLACEMENT, TOPICS, partition_of
 
@@ -34,12 +34,12 @@ class NoSuchIncident(Exception):
 class Story:
     """One incident's records in the order of the log."""
 
-    incidents: list[Told[Incident]] = field(default_factory=list)
-    actions: list[Told[Action]] = field(default_factory=list)
-    outcomes: list[Told[Outcome]] = field(default_factory=list)
-    events: list[Told[Event]] = field(default_factory=list)
+    incidents: list[Logged[Incident]] = field(default_factory=list)
+    actions: list[Logged[Action]] = field(default_factory=list)
+    outcomes: list[Logged[Outcome]] = field(default_factory=list)
+    events: list[Logged[Event]] = field(default_factory=list)
     evidence: dict[str, int] = field(default_factory=dict)
-    placements: list[Told[Placement]] = field(default_factory=list)
+    placements: list[Logged[Placement]] = field(default_factory=list)
 
     @property
     def incident(self) -> Incident:
@@ -77,7 +77,7 @@ def story(reader: Reader, wanted: str, admitted: Admission | None = None) -> Sto
     return found
 
 
-def chosen(wanted: str, known: "dict[str, list[Told[Incident]]]") -> str:
+def chosen(wanted: str, known: "dict[str, list[Logged[Incident]]]") -> str:
     """The id that is meant. Raises NoSuchIncident."""
     if wanted in known:
         return wanted
@@ -93,16 +93,16 @@ def chosen(wanted: str, known: "dict[str, list[Told[Incident]]]") -> str:
     )
 
 
-def _incidents(reader: Reader) -> dict[str, list[Told[Incident]]]:
-    found: dict[str, list[Told[Incident]]] = {}
+def _incidents(reader: Reader) -> dict[str, list[Logged[Incident]]]:
+    found: dict[str, list[Logged[Incident]]] = {}
     for record in records(reader, Task(INCIDENTS, 0)):
         one = told_incident(record.value)
         if isinstance(one, Incident):
-            found.setdefault(one.id, []).append(Told(record.append_ms, one))
+            found.setdefault(one.id, []).append(Logged(record.append_ms, one))
     return found
 
 
-def _went_into(versions: list[Told[Incident]], id: str) -> bool:
+def _went_into(versions: list[Logged[Incident]], id: str) -> bool:
     return versions[-1].message.merged_into == id
 
 
@@ -119,12 +119,12 @@ def _opened(admitted: Admission) -> Callable[[Record], messages.AnyMessage]:
     return lambda record: admitted.message(record).message
 
 
-def _kept(reader: Reader, topic: str, decode: Callable[[Record], object], kind: type[M]) -> Iterator[Told[M]]:
+def _kept(reader: Reader, topic: str, decode: Callable[[Record], object], kind: type[M]) -> Iterator[Logged[M]]:
     """All messages of one kind that a compacted topic keeps."""
     for record in records(reader, Task(topic, 0)):
         one = _decoded(decode, record)
         if isinstance(one, kind):
-            yield Told(record.append_ms, one)
+            yield Logged(record.append_ms, one)
 
 
 def _claims(reader: Reader, found: Story) -> dict[str, int]:
@@ -143,7 +143,7 @@ def _claims(reader: Reader, found: Story) -> dict[str, int]:
     return appended
 
 
-def _events(reader: Reader, found: Story, admitted: Admission) -> Iterator[Told[Event]]:
+def _events(reader: Reader, found: Story, admitted: Admission) -> Iterator[Logged[Event]]:
     """What the parts of the incident and their hosts said around its onset."""
     names = _names(found.incident)
     hosts = {host for one in names if (host := _host(one))}
@@ -160,7 +160,7 @@ def _events(reader: Reader, found: Story, admitted: Admission) -> Iterator[Told[
                 continue  # an old one that was told late
             if event.component in wanted or _blind(event, hosts):
                 left -= 1
-                yield Told(record.append_ms, event)
+                yield Logged(record.append_ms, event)
 
 
 def _start_ms(found: Story) -> int:

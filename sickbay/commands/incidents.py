@@ -53,10 +53,10 @@ def incidents(
 
 
 def _list(here: "Desk", closed: bool, json: bool) -> int:
-    from sickbay.app.desk import rows, told
+    from sickbay.app.desk import matters, rows, told
 
     if json:
-        _json([told(here, one) for one in here.incidents.values() if closed or one.state == "open"])
+        _json([told(here, one) for one in here.incidents.values() if closed or matters(here, one)])
     else:
         lines = rows(here, closed=closed) or ["no open incident"]
         deliver(lambda: print("\n".join(lines)))

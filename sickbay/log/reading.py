@@ -1,10 +1,20 @@
 """Reading a log without a group: a whole task, on from where one stood, or from a moment on."""
 
 from collections.abc import Iterator
+from typing import Generic, NamedTuple, TypeVar
 
 from sickbay.log import OffsetOutOfRange, Reader, Record, Task
 
 BATCH = 2000
+
+M = TypeVar("M")
+
+
+class Logged(NamedTuple, Generic[M]):
+    """A message and when the log took it."""
+
+    append_ms: int
+    message: M
 
 
 def records(reader: Reader, task: Task, offset: int = 0) -> Iterator[Record]:

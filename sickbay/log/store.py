@@ -68,6 +68,7 @@ class Store:
         self.directory, self.topics = directory, topics
         self._write_lock, self._read_lock = threading.RLock(), threading.RLock()
         self._closed = False
+        self._inode: int | None = None  # of the open file, once it is there
         try:
             directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -78,6 +79,7 @@ class Store:
         try:
             with self._explained():
                 self._prepare(max_bytes)
+            self._inode = _inode(directory / FILE)
             self.numbers = self._number()
         except BaseException:
             self.close()
@@ -227,6 +229,11 @@ class Store:
     def _explained(self) -> Iterator[None]:
         if self._closed:
             raise Closed("the log was closed")
+        if self._inode is not None and _inode(self.directory / FILE) != self._inode:
+            raise LogDamaged(
+                f"{self.directory / FILE} was removed or replaced while it was in use, what is written there is lost: "
+                "put it back, or start again on a new one"
+            )
         try:
             yield
         except sqlite3.Error as error:
@@ -241,6 +248,13 @@ def sum_of(*fields: int | str) -> int:
 def _sum(row: int, append_ms: int, key: bytes, value: bytes | None) -> int:
     head = struct.pack("<qq?", row, append_ms, value is None)
     return crc32c.crc32c(value or b"", crc32c.crc32c(key, crc32c.crc32c(head)))
+
+
+def _inode(file: Path) -> int:
+    try:
+        return file.stat().st_ino
+    except OSError:
+        return -1
 
 
 def _open(file: Path) -> sqlite3.Connection:

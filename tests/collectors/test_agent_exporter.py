@@ -132,6 +132,13 @@ def test_an_address_that_is_none_is_refused_at_the_start(url: str) -> None:
         address_of(url)
 
 
+def test_values_that_name_no_device_are_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accelerator_exporter, "get", lambda *_: b'mtgpu_gpu_temp{unheard_of="0"} 61\n')
+    found = exporter(tmp_path, "http://127.0.0.1:1/").collect(NOW)
+    assert "values that name no device" in found.problem
+    assert not tables(found)
+
+
 def dated(*times: int) -> bytes:
     return "".join(
         f'npu_chip_info_power{{id="{index}",pcie_bus_info="0000:C{index}:00.0",vdie_id="v{index}"}} 300 {at}\n'

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from collectors import accelerator_exporter, tool
@@ -19,8 +20,10 @@ from collectors.composing import Composer, Work
 from sickbay import layouts, wire
 from sickbay.config import parse
 from sickbay.frames import Matrix, samples_of
+from sickbay.schema import TABLES, Samples
 from sickbay.seal import opened
 from sickbay.topics import SCHEMAS
+from streams import windows
 from tests.collectors.recorded import answers, lay_out
 
 HOSTS = sorted((Path(__file__).parent / "hosts").iterdir())
@@ -82,11 +85,29 @@ def table(matrix: Matrix) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("folder", HOSTS, ids=lambda path: path.name)
-def test_a_recorded_host_gives_its_golden_answer(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_recorded_host_gives_its_golden_answer(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = list(lines_of(everything(folder, tmp_path, monkeypatch)))
     golden = folder / "golden.jsonl"
     if os.environ.get("GOLDEN") == "write":
         golden.write_text("".join(f"{line}\n" for line in found), encoding="utf-8")
     assert found == golden.read_text(encoding="utf-8").splitlines()
+
+
+def test_windows_take_every_column_that_a_recorded_host_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = next(one for one in HOSTS if one.name == "eight-accelerators")
+    told = [json.loads(line) for line in lines_of(everything(folder, tmp_path, monkeypatch)) if '"table"' in line]
+    samples = [
+        Samples(
+            one["table"],
+            one["component"],
+            np.array(one["at_ms"], np.int64),
+            {name: np.array(one[name], np.float64) for name in TABLES[one["table"]].names if name in one},
+        )
+        for one in told
+    ]
+    frames = windows.join(samples)
+    assert frames.keys() == {"accelerator", "filesystem", "host", "optic", "port"}
+    features = {table: windows.features(frame, TABLES[table]) for table, frame in frames.items()}
+    assert features["accelerator"]["bus_width_lanes"].min() == 8.0
+    assert features["port"]["symbol_errors_total__increase"].drop_nulls().to_list()  # of those that can count
+    assert features["filesystem"]["requests_total__increase"].max() == 0.0

@@ -119,3 +119,23 @@ def test_stamps_without_zone_are_in_the_hosts_own_unless_the_settings_say(tmp_pa
     (tmp_path / "etc/localtime").unlink()
     (tmp_path / "etc/localtime").write_bytes(b"junk")
     assert zone() is UTC
+
+
+@pytest.mark.parametrize("how", ["replaced", "rewritten"])
+def test_undated_lines_of_a_log_that_was_put_there_whole_are_no_news(tmp_path: Path, how: str) -> None:
+    """`dmesg > kern.log` on a host whose boot nobody knows: the line may be of any time."""
+    log, other = tmp_path / "kern.log", tmp_path / "other"
+    log.write_text("[   12.000000] usb 1-1: new device, with some more words\n" * 3)
+    one = KernelLog(Host("n1", Agent(root=str(tmp_path), kernel_log="kern.log")))
+    one.collect(NOW)
+    other.write_text(f"[  123.456789] {XID}\n")
+    if how == "replaced":
+        other.replace(log)
+    else:
+        log.write_text(other.read_text())
+    found = [one.collect(NOW + ms) for ms in (200, 400, 2000, 4000)]
+    assert not any(isinstance(seen.record, Event) for collected in found for seen in collected.seen)
+    assert any("without a time" in collected.lost_why for collected in found)
+    write(log, f"[  125.000000] {XID}\n")  # what is seen to be written is news
+    found = [one.collect(NOW + ms) for ms in (5000, 7000)]
+    assert any(isinstance(seen.record, Event) for collected in found for seen in collected.seen)

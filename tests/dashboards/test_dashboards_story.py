@@ -150,9 +150,9 @@ def test_nothing_done_is_said() -> None:
 
 
 def _told(one: Incident) -> Any:
-    from dashboards.timeline import Told
+    from sickbay.log.reading import Logged
 
-    return Told(T0, one)
+    return Logged(T0, one)
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -166,8 +166,8 @@ def test_hostile_text_is_shown_and_does_nothing(text: str) -> None:
 
 def hostile(text: str) -> Story:
     """A story whose every text is that one."""
-    from dashboards.timeline import Told
     from sickbay.actions import ActionState, Outcome
+    from sickbay.log.reading import Logged
     from sickbay.messages import Affected
     from tests.dashboards.story_kit import placement
 
@@ -179,10 +179,10 @@ def hostile(text: str) -> Story:
     odd = replace(done, id="b", do=text, state=ActionState.SHOWN)
     end = Outcome(id="o", incident=ID, target=f"host:{text}", result=text, detail=text, test=text)
     return Story(
-        [Told(T0, one), Told(T0 + 1, replace(one, state="merged", merged_into=text))],
-        [Told(T0, done), Told(T0, odd)], [Told(T0, end)],
-        [Told(T0, event(component=f"host:{text}", code=text, message=text[:400]))], {},
-        [Told(T0, replace(placement(0, T0, T0 + 1, text, (text,)), job=text))],
+        [Logged(T0, one), Logged(T0 + 1, replace(one, state="merged", merged_into=text))],
+        [Logged(T0, done), Logged(T0, odd)], [Logged(T0, end)],
+        [Logged(T0, event(component=f"host:{text}", code=text, message=text[:400]))], {},
+        [Logged(T0, replace(placement(0, T0, T0 + 1, text, (text,)), job=text))],
     )  # fmt: skip
 
 

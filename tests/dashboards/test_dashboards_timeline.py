@@ -5,14 +5,15 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboards.timeline import MAX_EACH, Cost, Row, Told, cost, timeline
+from dashboards.timeline import MAX_EACH, Cost, Row, cost, timeline
 from sickbay.actions import Action, ActionState, Outcome
+from sickbay.log.reading import Logged
 from sickbay.messages import Affected, Event, Incident, Placement, replace
 from tests.dashboards.story_kit import CARD, HOSTS, T0, action, event, evidence, incident, night, placement
 
 
-def of(kind: type, told: list[tuple[int, object]]) -> list[Told]:  # type: ignore[type-arg]
-    return [Told(at_ms, one) for at_ms, one in told if isinstance(one, kind)]
+def of(kind: type, told: list[tuple[int, object]]) -> list[Logged]:  # type: ignore[type-arg]
+    return [Logged(at_ms, one) for at_ms, one in told if isinstance(one, kind)]
 
 
 def whole() -> list[Row]:
@@ -54,29 +55,29 @@ def test_rows_say_who_what_and_why() -> None:
 
 def test_a_state_that_is_only_repeated_is_told_once_and_one_that_comes_back_again() -> None:
     states = [ActionState.WAITING, ActionState.WAITING, ActionState.INTENDED, ActionState.WAITING]
-    told = [Told(T0 + n, action("drain_host", state, T0 + n)) for n, state in enumerate(states)]
-    rows = timeline([Told(T0, incident())], told)
+    told = [Logged(T0 + n, action("drain_host", state, T0 + n)) for n, state in enumerate(states)]
+    rows = timeline([Logged(T0, incident())], told)
     assert [row.detail.split()[1] for row in rows if row.what == "drain_host"] == ["waiting:", "intended:", "waiting:"]
 
 
 def test_no_record_is_no_story_and_little_is_little() -> None:
     assert timeline([]) == []
     bare = incident(onset_ms=None, evidence=(), against=())
-    assert [row.what for row in timeline([Told(T0, bare)])] == ["incident"]
+    assert [row.what for row in timeline([Logged(T0, bare)])] == ["incident"]
     undated = replace(action("release", ActionState.SHOWN, T0), at_ms=None)
-    assert timeline([Told(T0, bare)], [Told(T0 + 5, undated)])[-1].at_ms == T0 + 5
+    assert timeline([Logged(T0, bare)], [Logged(T0 + 5, undated)])[-1].at_ms == T0 + 5
 
 
 def test_merged_and_reopened_are_told() -> None:
     states = [incident(), incident(state="closed"), incident(), incident(state="merged", merged_into="other")]
-    rows = timeline([Told(T0 + 100 * n, one) for n, one in enumerate(states)])
+    rows = timeline([Logged(T0 + 100 * n, one) for n, one in enumerate(states)])
     assert [row.what for row in rows][-3:] == ["closed", "reopened", "merged"]
     assert rows[-1].detail == "into other"
 
 
 def test_a_storm_stays_readable() -> None:
     claims = tuple(evidence(id=f"e{n}") for n in range(500))
-    rows = timeline([Told(T0, incident(evidence=claims))], events=[Told(T0 + n, event()) for n in range(5000)])
+    rows = timeline([Logged(T0, incident(evidence=claims))], events=[Logged(T0 + n, event()) for n in range(5000)])
     assert len(rows) <= 4 * MAX_EACH
 
 
@@ -113,7 +114,7 @@ def test_four_cards_stood_from_the_onset_to_the_next_attempt() -> None:
 
 
 def test_a_job_that_does_not_run_again_has_no_bill_yet() -> None:
-    took = cost(incident(), [Told(T0, placement(0, T0 - 1000, None, "running", HOSTS))])
+    took = cost(incident(), [Logged(T0, placement(0, T0 - 1000, None, "running", HOSTS))])
     assert took.card_seconds is None
     assert took.open_jobs == ("41",)
     assert took.cards == 4
@@ -123,11 +124,11 @@ def test_what_no_placement_tells_is_not_made_up() -> None:
     assert cost(incident()) == Cost(("41",), 4, 0, None, ())
     assert cost(incident(affected=Affected())) == Cost()
     assert cost(incident(onset_ms=None), of(Placement, night().told)).card_seconds is None
-    later = [Told(T0, placement(0, T0 + 5000, None, "running", HOSTS))]  # began after the onset: not hit by it
+    later = [Logged(T0, placement(0, T0 + 5000, None, "running", HOSTS))]  # began after the onset: not hit by it
     assert cost(incident(), later).card_seconds is None
     hosts_only = Placement(job="41", hosts=HOSTS, from_ms=T0 - 1, state="running")
     again = Placement(job="41", attempt=1, hosts=HOSTS, from_ms=T0 + 9000, state="running")
-    took = cost(incident(), [Told(0, hosts_only), Told(0, again)])
+    took = cost(incident(), [Logged(0, hosts_only), Logged(0, again)])
     assert (took.card_seconds, took.hosts, took.host_seconds) == (None, 4, 36.0)
 
 

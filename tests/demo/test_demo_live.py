@@ -7,7 +7,7 @@ import pytest
 
 from collectors.framing import Sender
 from collectors.identity import Names
-from sickbay.app.agents import Agents, Tail, Told
+from sickbay.app.agents import Agents, NewLines, Tail
 from sickbay.app.demo import small_site, told
 from sickbay.app.horizon import HORIZON_MS, Horizon
 from sickbay.app.live import FrameReader, Pipeline
@@ -99,8 +99,8 @@ def test_frames_are_numbered_without_a_gap() -> None:
 def test_lines_are_numbered_across_seconds_and_dated_by_their_reader_if_need_be() -> None:
     tail = Tail(Names(()))
     warning = "h1:1:2 [0] NCCL WARN NET/IB : Got completion from peer 10.0.0.9<4> with status=12 opcode=0 len=0"
-    assert not list(tail.read(Told("slurm-1.out", "one\ntwo", job="1"), START))
-    (event,) = tail.read(Told("slurm-1.out", warning, job="1"), START + 5)
+    assert not list(tail.read(NewLines("slurm-1.out", "one\ntwo", job="1"), START))
+    (event,) = tail.read(NewLines("slurm-1.out", warning, job="1"), START + 5)
     assert isinstance(event, Event)
     assert (event.path, event.line, event.at_ms, event.job) == ("slurm-1.out", 3, START + 5, "1")
 

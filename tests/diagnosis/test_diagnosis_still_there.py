@@ -33,7 +33,11 @@ def back(component: str, end_s: int, row: Row) -> Row | None:
     return None if component == CARD and 0 < end_s <= 90 else row
 
 
-@pytest.mark.parametrize("change", [gone, frozen, back])
+def soon_back(component: str, end_s: int, row: Row) -> Row | None:
+    return None if component == CARD and 0 < end_s <= 20 else row  # power-cycled at once
+
+
+@pytest.mark.parametrize("change", [gone, frozen, back, soon_back])
 def test_a_card_that_is_gone_or_frozen_or_back_after_a_boot_is_lost(change: Change) -> None:
     incident = judged(change, to_s=180)
     assert (incident.fault, incident.action) == ("accelerator_off_bus", Action.REBOOT_HOST)

@@ -20,6 +20,7 @@ from sickbay.vocabulary import event_kinds
 
 SPOKEN_BY_KERNEL = frozenset(
     [
+        "accelerator_metax",
         "accelerator_mthreads",
         "accelerator_nvidia",
         "accelerator_nvidia_text",

@@ -344,3 +344,17 @@ def test_what_is_held_back_at_close_is_written(tmp_path: Path, log: SqliteLog) -
     assert outcome.done()
     with pytest.raises(Closed):
         appender.append("in", b"k", b"1")
+
+
+def test_a_file_that_is_removed_under_the_log_is_told(tmp_path: Path) -> None:
+    log = SqliteLog(tmp_path / "log", TOPICS)
+    appender, reader = log.appender(), log.reader()
+    appender.append("in", b"k", b"v").result()
+    (tmp_path / "log" / FILE).rename(tmp_path / "elsewhere")
+    with pytest.raises(LogDamaged, match="was removed or replaced while it was in use"):
+        reader.bounds(Task("in", 0))
+    with pytest.raises(LogDamaged, match="start again on a new one"):
+        appender.append("in", b"k", b"v").result()
+    (tmp_path / "elsewhere").rename(tmp_path / "log" / FILE)
+    assert appender.append("in", b"k", b"v").result().offset >= 0
+    log.close()

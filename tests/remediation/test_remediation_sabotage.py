@@ -12,7 +12,7 @@ from remediation.schedulers import NodeState, Unreachable
 from remediation.schedulers.simulated import OUR_USER, SimulatedScheduler
 from sickbay import actions
 from sickbay.actions import Action, ActionState, Control
-from sickbay.app.desk import NotAsked, answer, desk
+from sickbay.app.desk import NotAsked, answer, desk, rows
 from sickbay.app.judge import _record
 from sickbay.app.ledger_lines import ACTIONS, ledger_of
 from sickbay.messages import Action as Headline
@@ -92,6 +92,15 @@ def test_a_job_is_not_given_back_while_its_second_broken_node_is_not_held() -> N
     assert one.scheduler.writes == [("drain", "n1"), ("requeue", JOB)]
 
 
+def test_a_broken_node_that_another_job_keeps_busy_is_no_reason_to_wait() -> None:
+    one = Cluster(replace(ACT, held_at_once=1), job_size=2)
+    one.scheduler.submit("other", 1)
+    one.incident("i1")
+    one.incident("i2", component="accelerator:n3/0000:cb:00", affected=Affected())
+    one.run(10)
+    assert one.scheduler.writes == [("drain", "n1"), ("requeue", JOB)]
+
+
 def test_a_node_at_which_another_incident_stands_is_released_by_a_person(tmp_path: Path) -> None:
     one = Cluster(acting(tmp_path))
     one.incident("i1", **IDLE)
@@ -147,6 +156,20 @@ def test_a_yes_to_an_incident_is_none_to_the_release_of_its_node() -> None:
     with pytest.raises(NotAsked, match=one.line("release").id):
         desk(one.log).waiting("i1")
     assert [line.do for line in desk(one.log).waiting(one.line("release").id)] == ["release"]
+
+
+def test_a_closed_incident_is_listed_while_a_node_is_held_for_it(tmp_path: Path) -> None:
+    one = Cluster()
+    one.incident(**IDLE)
+    one.run(3)
+    one.close("i1")
+    one.run(3)
+    shown = "\n".join(rows(desk(one.log)))
+    assert f"sickbay incidents approve {one.line('release').id}" in shown
+    one.say("approval", one.line("release").id)
+    one.run(3)
+    assert rows(desk(one.log)) == []
+    assert any("released: approved by carol" in row for row in rows(desk(one.log), closed=True))
 
 
 @pytest.mark.parametrize("ahead_ms", [-3_600_000, -5_000, 5_000])

@@ -23,7 +23,7 @@ from streams import dead_letters, window_state
 from streams.dead_letters import PER_SECOND
 from streams.feature_record import CLOCK_KEY
 from streams.runner import Mark, Runner
-from streams.window_task import Told, WindowTask
+from streams.window_task import Decoded, WindowTask
 
 TELEMETRY = "sickbay.telemetry.v1"
 SMALL = {name: replace(topic, partitions=min(2, topic.partitions)) for name, topic in TOPICS.items()}
@@ -57,7 +57,7 @@ class Crash(Exception):
     """The process ends here."""
 
 
-def _read(record: Record) -> Told:
+def _read(record: Record) -> Decoded:
     told: dict[str, Any] = msgspec.json.decode(record.value or b"")
     if told["what"] == "damaged":
         raise ValueError("damaged")
@@ -67,7 +67,7 @@ def _read(record: Record) -> Told:
         "energy_millijoules_total": (at_ms - START) / 10.0 + 1e6 * told["host"],
     }
     name = f"accelerator:h{told['host']}/0000:18:00"
-    return Told([Samples("accelerator", [name] * len(at_ms), at_ms, values)], f"h{told['host']}", 1, told["number"])
+    return Decoded([Samples("accelerator", [name] * len(at_ms), at_ms, values)], f"h{told['host']}", 1, told["number"])
 
 
 def _run(

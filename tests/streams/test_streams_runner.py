@@ -17,7 +17,7 @@ from sickbay.topics import DEADLETTER, FEATURES, TOPICS
 from streams import dead_letters, window_state
 from streams.feature_record import CLOCK_KEY, decode, encode
 from streams.runner import Mark, Runner, read_mark, write_mark
-from streams.window_task import Told, WindowTask
+from streams.window_task import Decoded, WindowTask
 
 TELEMETRY = "sickbay.telemetry.v1"
 SMALL = {name: replace(topic, partitions=min(3, topic.partitions)) for name, topic in TOPICS.items()}
@@ -28,13 +28,13 @@ def _payload(host: int, at_s: int) -> bytes:
     return f"{host} {at_s}".encode()
 
 
-def _samples(record: Record) -> Told:
+def _samples(record: Record) -> Decoded:
     host, at_s = map(int, (record.value or b"").split())
     if host < 0:
         raise ValueError("damaged")
     at_ms = np.array([START + at_s * 1000], np.int64)
     values = {"power_watts": np.array([500.0 + host]), "energy_millijoules_total": np.array([1000.0 * at_s + host])}
-    return Told([Samples("accelerator", [f"accelerator:h{host}/0000:18:00"], at_ms, values)])
+    return Decoded([Samples("accelerator", [f"accelerator:h{host}/0000:18:00"], at_ms, values)])
 
 
 class Night:

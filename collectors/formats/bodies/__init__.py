@@ -19,6 +19,7 @@ CATALOGUE: dict[str, str] = {
     "accelerator_amd": "collectors.formats.bodies.accelerator_amd",
     "accelerator_ascend": "collectors.formats.bodies.accelerator_ascend",
     "accelerator_gaudi": "collectors.formats.bodies.accelerator_gaudi",
+    "accelerator_metax": "collectors.formats.bodies.accelerator_metax",
     "accelerator_mthreads": "collectors.formats.bodies.accelerator_mthreads",
     "accelerator_nvidia": "collectors.formats.bodies.accelerator_nvidia",
     "accelerator_nvidia_text": "collectors.formats.bodies.accelerator_nvidia_text",
