@@ -111,7 +111,7 @@ PORT = Table(
     "port",
     "port",
     (
-        gauge("up", "0/1", "link state: 1 active"),
+        gauge("up", "0/1", "link state: 1 active", low=True),
         gauge("speed_gigabits_per_second", "Gb/s", "rate in use"),
         counter("rx_bytes_total", "bytes", "received"),
         counter("tx_bytes_total", "bytes", "sent"),

@@ -13,13 +13,13 @@ from typing import Any
 
 from collectors.formats.events import event
 from sickbay.components import UNKNOWN, Kind, name
-from sickbay.messages import Event
+from sickbay.messages import Action, Event
 
 HANGS_MS = 30_000  # [house] as long as the kernel waits for one NVMe request
 MOST_DISKS = 1024
 DEAD, BUSY = ("dead",), ("resetting", "connecting")
 WARNINGS = {0: "spare low", 1: "temperature", 2: "reliability degraded", 3: "read-only", 4: "volatile backup failed"}
-_LOST = 3  # the bit with which a disk takes no writes
+_HOT, _LOST = 1, 3  # bits: too hot; takes no writes
 
 
 @dataclass(slots=True)
@@ -61,7 +61,8 @@ class Disks:
         elif now_ms - self._since.setdefault(key, now_ms) >= HANGS_MS and key not in self._told:
             self._told[key] = "hangs"
             text = f"{fields[8]} requests underway, none completed in {HANGS_MS // 1000} s"
-            yield _event("disk.timeout", disk, "no request completes", text)
+            # Drivers are known that lose count of what is underway: by itself this is worth a look, no more.
+            yield _event("disk.timeout", disk, "no request completes", text, Action.WATCH)
 
     def health(self, disk: str, told: Mapping[str, int]) -> Iterator[Event]:
         """What the disk's own health log says that it did not say before."""
@@ -73,7 +74,8 @@ class Disks:
         if fresh := warning & ~(before[0] if before else 0):
             names = [text for bit, text in WARNINGS.items() if fresh >> bit & 1] or [f"bits {fresh:#x}"]
             kind = "disk.failed" if fresh >> _LOST & 1 else "disk.warning"
-            yield _event(kind, disk, f"critical warning {fresh:#04x}", ", ".join(names))
+            advice = Action.WATCH if fresh == 1 << _HOT else None  # cooling, not the disk
+            yield _event(kind, disk, f"critical warning {fresh:#04x}", ", ".join(names), advice)
         if before is not None and errors > before[1]:
             text = f"{errors - before[1]} more media errors"
             yield _event("disk.io_error", disk, "media errors", text)
@@ -98,5 +100,5 @@ def _number(value: Any) -> int | None:
     return int(value) if isinstance(value, int | float) and 0 <= value < 2**63 else None
 
 
-def _event(kind: str, disk: str, code: str, text: str) -> Event:
-    return event(kind, name(Kind.DISK, UNKNOWN, disk), code=code, message=text)
+def _event(kind: str, disk: str, code: str, text: str, advice: Action | None = None) -> Event:
+    return event(kind, name(Kind.DISK, UNKNOWN, disk), code=code, message=text, advice=advice)

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from collectors.formats.events import event
 from sickbay.components import UNKNOWN, Kind, name
-from sickbay.messages import Event, Severity
+from sickbay.messages import MAX_MESSAGE, Action, Event, Severity
 
 LINK_FILES = ("current_link_width", "max_link_width", "current_link_speed", "max_link_speed")
 ERROR_FILES = ("aer_dev_correctable", "aer_dev_nonfatal", "aer_dev_fatal")
@@ -125,5 +125,7 @@ def _grown(address: str, level: str, grown: Mapping[str, int]) -> Event:
     text = f"{level} bus errors: " + ", ".join(f"{what} +{more}" for what, more in grown.items())
     facts = {what: str(more) for what, more in grown.items()}
     count = max(1, min(sum(grown.values()), 1 << 40))
-    component = name(Kind.PCIE, UNKNOWN, address)
-    return event(_KINDS[level], component, facts, code=next(iter(grown)), count=count, message=text[:500])
+    told = {"code": next(iter(grown)), "count": count, "message": text[:MAX_MESSAGE]}
+    if grown.keys() == {"UnsupReq"}:  # also what a search for devices leaves behind
+        told |= {"severity": Severity.WARNING, "advice": Action.WATCH} if level == "nonfatal" else {}
+    return event(_KINDS[level], name(Kind.PCIE, UNKNOWN, address), facts, **told)

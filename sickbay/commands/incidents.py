@@ -19,7 +19,12 @@ def incidents(
         Literal["list", "show", "approve", "reject"],
         Parameter(help="list: what stands; show ID: one incident; approve or reject ID: answer what waits."),
     ],
-    id: Annotated[str, Parameter(help="Of an incident, or of an action to answer; its beginning is enough.")] = "",
+    id: Annotated[
+        str,
+        Parameter(
+            help="Of an incident, or of an action to answer (a release only by its own); its beginning is enough."
+        ),
+    ] = "",
     /,
     *,
     config: ConfigFile = None,

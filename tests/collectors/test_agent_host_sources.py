@@ -3,7 +3,7 @@
 import os
 import queue
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -24,12 +24,17 @@ from collectors.nic_sysfs import NicSysfs
 from collectors.optic_ethtool import OpticEthtool
 from collectors.source import Collected, Collector, Host
 from collectors.watching import Done, Watch
+from sickbay import wire
 from sickbay.config import ConfigError
+from sickbay.layouts import Schemas
+from sickbay.layouts import decoded as layout
+from sickbay.log import wall_ms
 from sickbay.messages import Change, Event, Identity, decode
 from sickbay.schema import Samples
 from sickbay.settings import Agent, Config
-from sickbay.topics import CHANGES
+from sickbay.topics import CHANGES, SCHEMAS, TELEMETRY
 from tests.collectors.agent_kit import Gate, wait_for
+from tests.collectors.agent_kit import records as records_of
 from tests.collectors.recorded import answers, lay_out
 
 RECORDED = Path(__file__).parent / "hosts" / "eight-accelerators"
@@ -246,6 +251,39 @@ def test_a_file_that_hangs_holds_up_its_own_collector_only(tmp_path: Path) -> No
         with (tmp_path / "proc/self/mountstats").open("w"):  # lets the reader go
             pass
         assert all(watch.join(5.0) for watch in watches)
+
+
+def test_what_the_whole_agent_sees_and_what_changed_while_it_was_off_reach_the_log(tmp_path: Path) -> None:
+    root = lay_out(LISTING, tmp_path / "root")
+    told = Agent(host="n7", root=str(root), spool=str(tmp_path / "spool"), frame_s=0.5, sample_s=0.2)
+    gate = Gate()
+
+    def run(until: Callable[[], object]) -> None:
+        agent = start(Config(agent=told), gate.connect)
+        try:
+            wait_for(lambda: agent.step(wall_ms(), 0.05) is None or until(), 20.0)
+        finally:
+            agent.close()
+
+    run(lambda: {"port", "host", "accelerator", "filesystem"} <= {table for table, _ in tables(gate)})
+    assert ("port", "port:n7/mlx5_0/1") in tables(gate)
+    assert records_of(gate.log, CHANGES) == []
+    (root / "sys/class/infiniband/mlx5_0/fw_ver").write_text("28.42.1000\n", encoding="ascii")
+    run(lambda: records_of(gate.log, CHANGES))
+    (change,) = [decode(record.value or b"") for record in records_of(gate.log, CHANGES)]
+    assert isinstance(change, Change)
+    assert (change.target, change.what, change.old, change.new) == (
+        "host:n7", "firmware mlx5_0", "28.39.1002", "28.42.1000",
+    )  # fmt: skip
+
+
+def tables(gate: Gate) -> set[tuple[str, str]]:
+    """(table, component) of all frames in the log."""
+    schemas = Schemas()
+    for record in records_of(gate.log, SCHEMAS):
+        schemas.learn(layout(record.value or b""))
+    frames = [wire.decode(record.value or b"", schemas) for record in records_of(gate.log, TELEMETRY)]
+    return {(one.layout.table, name) for frame in frames for one in frame.tables for name in one.names}
 
 
 def test_the_settings_choose_collectors(tmp_path: Path) -> None:

@@ -206,3 +206,10 @@ def test_a_counter_of_faults_speaks_when_it_rises_and_not_before() -> None:
     told = scrapes(series % 4, series % 4, series % 6, series % 0, series % 1)
     found = [(event.kind, event.count, event.at_ms) for events in told for event in events]
     assert found == [("accelerator.memory_uncorrectable", 2, 3_000), ("accelerator.memory_uncorrectable", 1, 5_000)]
+
+
+def test_a_port_without_a_carrier_is_down_whatever_else_is_told() -> None:
+    body = b'node_network_up{device="eth0"} 1\nnode_network_carrier{device="eth0"} 0\n'
+    (reading,) = prometheus_text.read([body], Tally())
+    assert isinstance(reading.record, Samples)
+    assert reading.record.values["up"].tolist() == [0]

@@ -23,7 +23,7 @@ from collectors.formats import (
 )
 from collectors.formats.metric_names import converted, files, is_blank, statistics
 from collectors.formats.pcie_files import Link
-from sickbay.messages import Event
+from sickbay.messages import Action, Event
 from sickbay.schema import TABLES, Samples
 
 PORT = "port:?/mlx5_0/1"
@@ -176,6 +176,14 @@ def test_bus_errors_count_from_the_first_look_on() -> None:
     assert list(bus.errors(address, {"aer_dev_correctable": "BadTLP 0\nTOTAL_ERR_COR 0"}, 300_000)) == []  # reset
 
 
+def test_requests_that_nobody_supports_are_only_watched() -> None:
+    bus = pcie_files.Bus()
+    for text in ("UnsupReq 0", "UnsupReq 2", "UnsupReq 3\nDLP 1"):
+        found = list(bus.errors("a", {"aer_dev_nonfatal": f"{text}\nTOTAL_ERR_NONFATAL 9"}, 1))
+        advice = [one.advice for one in found]
+        assert advice == {"UnsupReq 0": [], "UnsupReq 2": [Action.WATCH]}.get(text, [None])
+
+
 def test_a_narrow_link_is_told_once_for_each_width() -> None:
     bus = pcie_files.Bus()
     widths = (16, 16, 8, 8, 16)
@@ -231,8 +239,8 @@ def test_a_disk_hangs_that_completes_nothing_it_was_asked() -> None:
 
     disks = disk_files.Disks()
     looks = [(stat(5, 2), 0), (stat(5, 2), 10_000), (stat(5, 2), 40_000), (stat(5, 2), 50_000), (stat(6, 2), 60_000)]
-    kinds = [[one.kind for one in disks.requests("sda", "sda", *look)] for look in looks]
-    assert kinds == [[], [], ["disk.timeout"], [], []]
+    found = [[(one.kind, one.advice) for one in disks.requests("sda", "sda", *look)] for look in looks]
+    assert found == [[], [], [("disk.timeout", Action.WATCH)], [], []]
     idle = disk_files.Disks()
     assert [list(idle.requests("sda", "sda", stat(5, 0), at)) for at in (0, 60_000, 120_000)] == [[], [], []]
 

@@ -61,3 +61,15 @@ def test_undated_steps_are_kept_by_when_they_came() -> None:
     found.take(_record(encode(Step(step=1, job="1"))))
     assert len(found.case(NOW + HORIZON_MS).steps) == 1
     assert len(found.case(NOW + HORIZON_MS + 1).steps) == 0
+
+
+def test_a_stamp_far_ahead_or_before_1970_is_clamped_and_forgotten_in_time() -> None:
+    found = Horizon()
+    for at_ms in (2**63 - 1, -(2**63) + 1, NOW + 3_600_000):
+        found.take(_record(encode(lost_card("n1", at_ms))))
+        found.take(_record(encode(Step(rank=0, job="j", step=1, at_ms=at_ms))))
+    assert [event.at_ms for event in found.case(NOW).events] == [NOW + 2000, NOW + 2000]
+    assert {step.at_ms for step in found.case(NOW).steps} == {NOW + 2000}
+    after = found.case(NOW + HORIZON_MS + 3000)
+    assert not after.events
+    assert not after.steps
