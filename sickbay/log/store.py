@@ -8,6 +8,7 @@ transaction before they hand anything out, so that the WAL can be cut.
 """
 
 import contextlib
+import os
 import sqlite3
 import struct
 import threading
@@ -72,7 +73,10 @@ class Store:
         try:
             directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UnfitPlace(f"{directory}: {error.strerror}") from None
+            raise UnfitPlace(
+                f"[log] path = {str(directory)!r}: {error.strerror}: name a directory on a local disk that user "
+                f"{os.getuid()} may write"
+            ) from None
         check_place(directory)
         with self._explained():
             self._writer, self._reader = _open(directory / FILE), _open(directory / FILE)
