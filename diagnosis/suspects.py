@@ -9,6 +9,8 @@ from sickbay.components import Kind, Name, kind_of
 from sickbay.messages import Suspect
 
 MOST_P = 0.98  # [house] nothing is surer before outcomes were labelled
+BLIND = frozenset({"host_blind", "accelerator_blind"})  # claimed because the job stands (night 8: 9 in 10) ...
+STALLS = frozenset({"peers_idle", "collective_stall"})  # ... so that it does says nothing more
 RIVAL_SHARE = 0.3  # [house] of the probability, for the other place that the same signs accuse
 
 
@@ -16,7 +18,8 @@ def probability_of(causes: list[Claim], symptoms: tuple[Claim, ...]) -> float:
     """Against "something else" with weight 1; that it explains what it should show adds a little, once."""
     llr = max(claim.llr for claim in causes)
     others = [claim.llr for claim in causes[:3] if claim.fault != causes[0].fault and claim.llr > 0]
-    shown = FAIR if symptoms and causes[0].role != "symptom" else 0.0
+    more = [claim for claim in symptoms if not (causes[0].fault in BLIND and claim.fault in STALLS)]
+    shown = FAIR if more and causes[0].role != "symptom" else 0.0
     llr += min(math.fsum(others) / 2, FAIR) + shown if len(causes) > 1 else shown
     return round(min(MOST_P, 1.0 / (1.0 + math.exp(-max(-20.0, min(20.0, llr))))), 3)
 

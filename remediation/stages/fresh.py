@@ -8,7 +8,7 @@ from sickbay.messages import Incident
 
 STAGE = "fresh"
 NEWS_MS = 600_000  # an incident stands for half an hour after its last sign; within that a node can be repaired [house]
-LATE_MS = 60_000  # older when told is no news: agents read within a second [house]
+LATE_MS = 120_000  # older when told is no news: agents read within a second, clocks may be off so far [house]
 SETTLES_MS = 90_000  # then some windows of the part's own telemetry, had it any, are judged (diagnosis/still_there.py)
 
 

@@ -9,6 +9,7 @@ from playwright.sync_api import Browser
 from dashboards.pictures import Plot
 from dashboards.report import render
 from sickbay.answer import Answer, as_dict
+from tests.services.browser import inert_page
 
 pytestmark = pytest.mark.service
 
@@ -56,21 +57,7 @@ def _page(lang: str) -> str:
 def test_the_report_is_quiet_and_fits(browser: Browser, tmp_path: Path, lang: str, width: int) -> None:
     path = tmp_path / "report.html"
     path.write_text(_page(lang), encoding="utf-8")
-    page = browser.new_page(viewport={"width": width, "height": 800})
-    said: list[str] = []
-    asked: list[str] = []
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("dialog", lambda dialog: said.append(dialog.message))
-    page.on("request", lambda request: asked.append(request.url))
-    page.goto(path.as_uri())
-    page.wait_for_load_state("networkidle")
-    assert page.evaluate("window.hit") is None
-    assert said == []
-    assert asked == [path.as_uri()]
-    assert page.evaluate("document.scripts.length") == 0
-    assert page.evaluate("document.querySelectorAll('a, img, form, iframe, [onload], [onerror]').length") == 0
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page = inert_page(browser, path, width)
     assert page.locator("svg").count() == 2
     assert page.locator("svg text").first.is_visible()
     assert page.screenshot(full_page=True)

@@ -11,6 +11,7 @@ from sickbay.log.memory import MemoryLog
 from tests.dashboards.story_kit import ID, Clock, night
 from tests.dashboards.test_dashboards_browser import ATTACKS
 from tests.dashboards.test_dashboards_story import hostile
+from tests.services.browser import inert_page
 
 pytestmark = pytest.mark.service
 
@@ -29,21 +30,7 @@ def test_the_story_is_quiet_and_fits(browser: Browser, tmp_path: Path, kind: str
     told = _night() if kind == "night" else hostile(" ".join(ATTACKS) + "x" * 300)
     path = tmp_path / "story.html"
     path.write_text(story_page(told, lang), encoding="utf-8", errors="replace")
-    page = browser.new_page(viewport={"width": width, "height": 800})
-    said: list[str] = []
-    asked: list[str] = []
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("dialog", lambda dialog: said.append(dialog.message))
-    page.on("request", lambda request: asked.append(request.url))
-    page.goto(path.as_uri())
-    page.wait_for_load_state("networkidle")
-    assert page.evaluate("window.hit") is None
-    assert said == []
-    assert asked == [path.as_uri()]
-    assert page.evaluate("document.scripts.length") == 0
-    assert page.evaluate("document.querySelectorAll('a, img, form, iframe, [onload], [onerror]').length") == 0
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page = inert_page(browser, path, width)
     assert page.evaluate(OVER) == []
     assert page.locator("ol.story li").count() >= 4
     assert page.locator("ol.story li").first.is_visible()

@@ -25,7 +25,7 @@ def told_of(cluster: Cluster, *signs: Evidence) -> None:
     cluster.tell(replace(found("i1", cluster.clock.now_ms, onset_ms=onset), evidence=signs))
 
 
-@pytest.mark.parametrize(("age_s", "after_s"), [(0, 1), (50, 1), (90, 90), (300, 90), (900, None), (1700, None)])
+@pytest.mark.parametrize(("age_s", "after_s"), [(0, 1), (110, 1), (130, 90), (300, 90), (900, None), (1700, None)])
 def test_a_line_that_was_old_when_it_was_read_is_no_news(age_s: int, after_s: int | None) -> None:
     """At once, after a look whether the part still answers, or by a person."""
     one = Cluster()
