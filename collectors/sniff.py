@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterator
 from importlib import import_module
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from collectors.formats import DOCUMENTS, LOG
-from collectors.formats.reading import Reading
+from collectors.formats.reading import Document, Reading
 
 _CONTROLS = bytes([*range(7), *range(14, 27), *range(28, 32)])  # not in text; bell to carriage return and escape are
 _KNOWN_ELSE = (  # what people hand in that is no text: the first bytes, and what to do
@@ -44,7 +44,7 @@ def sniff(head: bytes, name: str) -> Sniffed:
     """The surest format for an input called `name` that starts with `head`."""
     best = Sniffed("unknown", 0.0, None)
     for kind, module_name in formats().items():
-        module = import_module(module_name)
+        module = cast(Document, import_module(module_name))
         confidence = module.confidence(head, name)
         if confidence > best.confidence:
             best = Sniffed(kind, confidence, module.read)

@@ -43,7 +43,6 @@ from streams.feature_record import encode as encode_features
 SMALL = {name: replace(topic, partitions=min(3, topic.partitions)) for name, topic in TOPICS.items()}
 START = 1_773_194_400_000
 DRIVING = [topic.name for topic in SMALL.values() if topic.driving]
-TABLES_OF = {kind: table for topic in FILLS.values() for kind, table in topic.items() if table}
 
 
 class Writer:
