@@ -94,9 +94,9 @@ def lustre(
             for told in _STAT.finditer(text):
                 _add(found, match["name"], f"{told['what']}_total", float(told["sum"]))
     for folder, text in waits.items():
-        if (match := _TARGET.match(folder)) and (told := _WAIT.search(text)):
-            _add(found, match["name"], "requests_total", float(told["count"]))
-            _add(found, match["name"], "request_milliseconds_total", float(told["sum"]) / 1000)
+        if (match := _TARGET.match(folder)) and (wait := _WAIT.search(text)):
+            _add(found, match["name"], "requests_total", float(wait["count"]))
+            _add(found, match["name"], "request_milliseconds_total", float(wait["sum"]) / 1000)
     states: dict[str, list[bool]] = {}
     for folder, text in imports.items():
         if (match := _TARGET.match(folder)) and (state := state_of(text)):

@@ -1,4 +1,4 @@
-"""A host that goes blind as its job stalls (night 8): 9 in 10, however plainly the job stands; held once a code says so."""
+"""A host that goes blind as its job stalls (night 8): 9 in 10, however plainly the job stands; held on a code."""
 
 from diagnosis.engine import diagnose
 from remediation.plan import planned
