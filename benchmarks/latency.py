@@ -54,6 +54,7 @@ def measure(size: int | None = None) -> dict[str, Any]:
             "stages": ", ".join(STAGES) + " in one process",
             "from_to": "append time of the event to append time of its incident",
             "cpus": os.cpu_count(),
+            "load_1m": round(os.getloadavg()[0], 1),  # other work of this machine delays all of it
             "python": platform.python_version(),
             "machine": platform.machine(),
         },

@@ -1,8 +1,8 @@
-"""A host that goes blind as its job stalls (night 8): 9 in 10, however plainly the job stands; held on a code."""
+"""A host that goes blind as its job stalls (night 8): 9 in 10, however plainly it stands; held once a code says so."""
 
 from diagnosis.engine import diagnose
 from remediation.plan import planned
-from sickbay.messages import Incident
+from sickbay.messages import Incident, Verdict
 from tests.diagnosis.kit import HOSTS, Row, accelerators, case, event, hosts_up, placement
 
 SICK = "h17"
@@ -36,3 +36,13 @@ def test_a_code_makes_it_a_hold() -> None:
     incident = judged("accelerator.firmware_hang")
     assert incident.fault == "accelerator_firmware_hang"
     assert "drain_host" in {step.do for step in incident.plan}
+
+
+def test_a_host_that_is_shut_down_goes_blind_on_its_way() -> None:
+    """Its services end one by one: what watches the accelerators before what tells that the host lives."""
+    features = {"accelerator": accelerators(HOSTS, stalled, to_s=90), "host": hosts_up(HOSTS, to_s=90)}
+    down = event("host.shutdown_orderly", f"host:{SICK}", -8.0)
+    at = case([down], [placement("4471", HOSTS)], features=features)
+    (incident,) = [one for one in planned(diagnose(at), at) if SICK in one.component]
+    assert incident.verdict is Verdict.MAINTENANCE
+    assert not {"drain_host", "stop_job"} & {step.do for step in incident.plan}
