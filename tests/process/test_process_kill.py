@@ -128,7 +128,7 @@ def _killed(site: Path, log: Log, kills: int, lives_s: tuple[float, float]) -> N
         cluster.over.set()
         cluster.join()
         assert await_true(lambda: len(incidents(log)) == 4, 40), _said(site)
-        time.sleep(3)  # the last windows close
+        settled(log)
         child.send_signal(signal.SIGTERM)
         assert child.wait(20) == 0, _said(site)
     quiet = calm(log, width_ms=1000, lateness_ms=1000)
@@ -139,6 +139,13 @@ def _killed(site: Path, log: Log, kills: int, lives_s: tuple[float, float]) -> N
     claims = [one.key for one in only(log, EVIDENCE)]
     assert len(claims) == len(set(claims)) >= 4
     assert not only(log, DEADLETTER)
+
+
+def settled(log: Log) -> None:
+    """The last windows are closed: nothing has come for three seconds."""
+    before = -1
+    while before != (before := len(features(log))):
+        time.sleep(3)
 
 
 def _same_features(found: list[tuple[int, bytes, bytes]], right: list[tuple[int, bytes, bytes]]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.services.process import missing
@@ -33,6 +34,13 @@ def running() -> Iterator[Browser]:
             yield browser
         finally:
             browser.close()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """One browser for all tests that look at a page: a thread can run only one."""
+    with running() as one:
+        yield one
 
 
 def inert_page(browser: Browser, path: Path, width: int) -> Page:

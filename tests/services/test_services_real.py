@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser
 
-from tests.services import alertmanager, browser, ibsim, kubernetes, prometheus
+from tests.services import alertmanager, ibsim, kubernetes, prometheus
 from tests.services.process import await_ready
 
 pytestmark = pytest.mark.service
@@ -151,11 +152,11 @@ def test_two_fabrics_stand_side_by_side(folder: Path) -> None:
         assert "S-spine1" not in other.run("ibnetdiscover")
 
 
-def test_the_browser_opens_a_page() -> None:
-    with browser.running() as chromium:
-        page = chromium.new_page()
-        page.set_content("<h1>in the sick bay</h1>")
-        assert page.locator("h1").inner_text() == "in the sick bay"
+def test_the_browser_opens_a_page(browser: Browser) -> None:
+    page = browser.new_page()
+    page.set_content("<h1>in the sick bay</h1>")
+    assert page.locator("h1").inner_text() == "in the sick bay"
+    page.close()
 
 
 ASKED: dict[str, Callable[[], object]] = {"kubernetes": kubernetes.binaries, "prometheus": prometheus.binaries}
