@@ -46,7 +46,11 @@ def parameters(function: Any) -> Iterator[tuple[object, ...]]:
         extra = next((one for one in get_args(hints[name])[1:] if hasattr(one, "help")), None)
         told = (extra.name or ()) if extra else ()
         option = told[0] if told else f"--{name.replace('_', '-')}"
-        shown = f"`{name.upper()}…`" if parameter.kind is parameter.POSITIONAL_ONLY else f"`{option}`"
+        shown = (
+            f"`{name.upper()}…`"
+            if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL)
+            else f"`{option}`"
+        )
         default = "" if parameter.default in (None, False, parameter.empty, "") else f"`{parameter.default}`"
         yield shown, default, extra.help if extra else ""
 

@@ -9,7 +9,7 @@ from remediation.decision import Context, Decision, muted
 from remediation.ledger import COLLECT, DRAIN, RELEASE, REQUEUE, TEST, action_id, settled
 from sickbay.actions import Action, ActionState
 from sickbay.components import HOST_SCOPED, JOB_SCOPED, Kind, Name, host_of, kind_of, name
-from sickbay.messages import Incident, PlanStep
+from sickbay.messages import Incident, PlanStep, newest_sign_ms
 
 UNSPOKEN = frozenset({"ignore", "watch", "page_owner", "escalate"})  # alerts and surfaces speak of these
 RESTART = frozenset({"stop_job", "relaunch_in_allocation"})  # together: the job starts again from its checkpoint
@@ -93,13 +93,15 @@ class _Proposal:
         return drained[0] if drained else name(Kind.HOST, host) if host else ""
 
     def _action(self, do: str, target: Name) -> Action:
-        """The line so far, else a new one: an incident holds a node once."""
+        """The line so far, else a new one: an incident holds a node once, and once more where the part fails again."""
         incident, ledger, attempt, generation = self.incident.id, self.context.ledger, "", 0
         if do == REQUEUE:
             attempt = self._attempt(target)
             generation = int(attempt.rpartition("/")[2]) if attempt else 0
         elif do == DRAIN or do in AFTERWARDS:
             last = ledger.last(incident, DRAIN, target if do == DRAIN else self._host())
+            if last is not None and self._again(last):
+                last = None
             if last is not None and do == DRAIN:
                 return last
             generation = last.generation if last else ledger.generation(target) + 1
@@ -114,11 +116,18 @@ class _Proposal:
         saved = [step for step in self.incident.plan if step.do == COLLECT]
         return tuple(action_id(self.incident.id, COLLECT, step.target, 0) for step in saved)
 
+    def _again(self, hold: Action) -> bool:
+        """Whether the part failed once more after that hold had ended: the node is to be held once more."""
+        over = hold.state is ActionState.UNDONE and hold.at_ms is not None
+        return over and (newest_sign_ms(self.incident) or 0) > (hold.at_ms or 0)
+
     def _attempt(self, job: Name) -> str:
-        """job/restart count that ran at the onset, "" where nothing tells it."""
+        """job/restart count that ran when the part failed last, "" where nothing tells it."""
         if self.incident.onset_ms is None:
             return ""
-        placed = self.context.placements.at(self.incident.onset_ms).jobs_of(job)
+        hold = self.context.ledger.last(self.incident.id, DRAIN, self._host())
+        again_ms = newest_sign_ms(self.incident) if hold is not None and self._again(hold) else None
+        placed = self.context.placements.at(again_ms or self.incident.onset_ms).jobs_of(job)
         return f"{placed[0].job}/{placed[0].attempt}" if placed else ""
 
 

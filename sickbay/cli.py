@@ -22,7 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {  # name: (where, one line of help)
     ),
     "demo": ("sickbay.commands.demo:demo", "Watch a small simulated cluster break and be diagnosed."),
     "poll": ("sickbay.commands.poll:poll", "Poll schedulers: what runs where, and what they say of hosts."),
-    "process": ("sickbay.commands.process:process", "Run the stages between the log: windows, diagnosis, ..."),
+    "process": ("sickbay.commands.process:process", "Run stages on the log: ticker, windows, diagnosis, ..."),
     "up": ("sickbay.commands.up:up", "Run everything in one process, also on a made-up site (--simulate)."),
     "incidents": ("sickbay.commands.incidents:incidents", "List, show, approve or reject what is to be done."),
     "ledger": ("sickbay.commands.ledger:ledger", "What is held, and everything that was done."),

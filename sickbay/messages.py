@@ -318,6 +318,12 @@ class Incident(Message, frozen=True, kw_only=True, tag="incident"):
     merged_into: str = ""
 
 
+def newest_sign_ms(incident: Incident) -> int | None:
+    """When the part itself last showed the fault by an event, None where only windows or others tell of it."""
+    own = (one for one in incident.evidence if (one.component, one.fault) == (incident.component, incident.fault))
+    return max((one.onset_from_ms for one in own if one.onset_from_ms and one.window_end_ms is None), default=None)
+
+
 AnyMessage: TypeAlias = Event | Identity | Edge | Placement | Progress | Step | Change | Evidence | Incident
 
 _encoder = msgspec.json.Encoder()

@@ -85,7 +85,8 @@ def rounds_of(steps: list[Step], now_ms: int | None) -> list[list[Write]]:
     """The checkpoints of a job in order, each with the writes of its ranks; one that still runs lasts until now."""
     open_: dict[tuple[int | None, str], Step] = {}  # by writer: a file of its own where no rank is told
     found: dict[int, list[Write]] = defaultdict(list)
-    for step in sorted(steps, key=lambda s: (s.at_ms or 0, s.phase == "checkpoint_begin", s.rank or 0)):
+    # Of one moment: what ends an earlier checkpoint, then what begins this one, then what ends this one.
+    for step in sorted(steps, key=lambda s: (s.at_ms or 0, s.step, s.phase == "checkpoint_end", s.rank or 0)):
         if step.phase == "checkpoint_begin":
             open_[_writer(step)] = step
         elif begun := open_.pop(_writer(step), None):

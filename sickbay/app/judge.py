@@ -11,12 +11,13 @@ from sickbay.actions import JUDGED_KEY, Judged
 from sickbay.app.incidents_topic import current
 from sickbay.log import Output, Reader, Task
 from sickbay.log.reading import records, since
-from sickbay.messages import Evidence, Incident
+from sickbay.messages import Evidence, Incident, newest_sign_ms
 from sickbay.selfmetrics import SelfMetrics
 from sickbay.topics import EVIDENCE, INCIDENTS
 from sickbay.trouble import Trouble
 
 BEAT_MS = 5_000  # of the log's clock, between two heartbeats
+SIGN_MS = 10_000  # signs of an open incident that come closer together are told once
 KNOWN_MS = 2 * 3_600_000  # how long the id of a claim is known after it was last made: some horizons
 
 
@@ -131,4 +132,5 @@ def _record(incident: Incident | None) -> tuple[object, ...]:
     if incident is None:
         return ()
     sure = tuple(incident.probability >= verbs()[step.do].least_p for step in incident.plan)
-    return (*_word(incident), incident.plan, sure, incident.affected.jobs, incident.merged_into)
+    sign = (newest_sign_ms(incident) or 0) // SIGN_MS
+    return (*_word(incident), incident.plan, sure, incident.affected.jobs, incident.merged_into, sign)

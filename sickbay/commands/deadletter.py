@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from sickbay.commands.people import shared_log
 from sickbay.commands.settings import ConfigFile, settings_of
 
 if TYPE_CHECKING:
@@ -27,11 +28,10 @@ def deadletter(
     """
     from sickbay.app.letters import letters, replay
     from sickbay.commands.output import usage
-    from sickbay.log.opened import open_log
 
     if do == "replay" and not numbers:
         return usage("deadletter", "replay needs the numbers of letters: sickbay deadletter list shows them")
-    log = open_log(settings_of(config).log)
+    log = shared_log(settings_of(config).log)
     try:
         if do == "list":
             found = letters(log.reader(), topic)

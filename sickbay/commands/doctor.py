@@ -5,16 +5,23 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from sickbay.commands.output import deliver, write_json
+from sickbay.commands.settings import DEFAULT, ConfigFile, settings_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sickbay.doctor import Check
 
 
-def doctor(*, json: Annotated[bool, Parameter(help="JSON on standard output.", negative="")] = False) -> int:
-    """Check this installation and say what is missing. Exit status 0 if all that is needed is there, else 1."""
+def doctor(
+    *,
+    config: ConfigFile = None,
+    json: Annotated[bool, Parameter(help="JSON on standard output.", negative="")] = False,
+) -> int:
+    """Check this installation and its settings. Exit status 0 if all that is needed is there and right, else 1."""
     from sickbay.doctor import examine
 
-    checks = examine()
+    checks = [*examine(), _settings(config)]
     if json:
         import msgspec
 
@@ -22,6 +29,19 @@ def doctor(*, json: Annotated[bool, Parameter(help="JSON on standard output.", n
     else:
         deliver(lambda: _print(checks))
     return 0 if all(check.ok is not False for check in checks) else 1
+
+
+def _settings(config: "Path | None") -> "Check":
+    """The settings file can be used; none is fine too."""
+    from sickbay.config import ConfigError
+    from sickbay.doctor import Check
+
+    try:
+        found = settings_of(config)
+    except ConfigError as error:
+        return Check("settings", False, str(error), "correct the file: docs/reference.md has every setting")
+    told = str(config or DEFAULT) if config or DEFAULT.is_file() else "no file: the defaults"
+    return Check("settings", True, f"{told}; the log: {found.log.brokers or found.log.path}")
 
 
 def _print(checks: "list[Check]") -> None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from sickbay.commands.output import complain, deliver, usage, write_json
+from sickbay.commands.people import shared_log
 from sickbay.commands.settings import ConfigFile, settings_of
 
 if TYPE_CHECKING:
@@ -38,11 +39,10 @@ def incidents(
     Exit status: 0; 1 nothing waits for that answer, or its time is over; 2 no such id, or more than one.
     """
     from sickbay.app.desk import NotAsked, NotFound, desk
-    from sickbay.log.opened import open_log
 
     if not id and do != "list":
         return usage(f"incidents {do}", "which one? sickbay incidents list shows the ids")
-    log = open_log(settings_of(config).log)
+    log = shared_log(settings_of(config).log)
     try:
         here = desk(log)
         if do == "list":

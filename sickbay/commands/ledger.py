@@ -5,6 +5,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from sickbay.commands.output import deliver, write_json
+from sickbay.commands.people import shared_log
 from sickbay.commands.settings import ConfigFile, settings_of
 
 
@@ -18,9 +19,8 @@ def ledger(
 
     from sickbay.app.desk import desk, held
     from sickbay.app.ledger_lines import line_of
-    from sickbay.log.opened import open_log
 
-    log = open_log(settings_of(config).log)
+    log = shared_log(settings_of(config).log)
     try:
         here = desk(log)
     finally:

@@ -1,6 +1,7 @@
 """Who runs a command, in which zone, and the log that the answer is for."""
 
 from datetime import tzinfo
+from pathlib import Path
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
@@ -27,9 +28,11 @@ def zone_of(settings: "Cluster") -> tzinfo | None:
 
 
 def shared_log(settings: "LogSettings") -> "Log":
-    """The log that other processes read. Raises ConfigError where nobody could, LogError."""
+    """The log that other processes have: asking or telling must not make an empty one. Raises ConfigError, LogError."""
     from sickbay.log.opened import open_log
 
     if settings.engine == "memory":
         raise ConfigError('[log] engine = "memory": no other process could read it; use "kafka" or "sqlite"')
+    if settings.engine == "sqlite" and not Path(settings.path).is_dir():
+        raise ConfigError(f"there is no log at {settings.path}: name its settings with --config FILE")
     return open_log(settings)

@@ -1,9 +1,15 @@
 """`sickbay poll`: asks schedulers what runs where."""
 
+from typing import Annotated
+
+from cyclopts import Parameter
+
 from sickbay.commands.settings import ConfigFile, settings_of
 
 
-def poll(*sources: str, config: ConfigFile = None) -> int:
+def poll(
+    *sources: Annotated[str, Parameter(help="What to poll: slurm. At least one.")], config: ConfigFile = None
+) -> int:
     """Poll sources, such as slurm, and tell the log what has changed. Ends on SIGTERM with exit status 0.
 
     A source that does not answer is said, counted and asked again; nothing that it told before ends because of it.

@@ -1,6 +1,8 @@
 """`sickbay process`: the stages between the log's topics."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
 
 from sickbay.commands.settings import ConfigFile, settings_of
 
@@ -8,7 +10,13 @@ if TYPE_CHECKING:
     from sickbay.app.service import Service
 
 
-def process(*stages: str, config: ConfigFile = None) -> int:
+def process(
+    *stages: Annotated[
+        str,
+        Parameter(help="ticker, windows, diagnosis, lag, alerts, archive (default: all that the settings ask for)."),
+    ],
+    config: ConfigFile = None,
+) -> int:
     """Run stages: ticker, windows, diagnosis, lag, alerts, archive (default: all that the settings ask for).
 
     Windows may be shared among processes; several on one machine need different names in SICKBAY_MEMBER. Diagnosis is

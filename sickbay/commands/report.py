@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from sickbay.commands.output import UNDELIVERED, complain, deliver, unwritable, usage, write_json
+from sickbay.commands.people import shared_log
 from sickbay.commands.settings import ConfigFile, settings_of
 from sickbay.config import ConfigError
-from sickbay.settings import LogSettings, Security
+from sickbay.settings import Security
 
 if TYPE_CHECKING:
     from sickbay.admission import Admission
@@ -30,14 +31,13 @@ def report(
     Exit status: 0 told, 2 bad usage or no such incident, 4 the log could not be read or the page not be written.
     """
     settings = settings_of(config)
-    if problem := _problem(settings.log) or (unwritable("--html", html, NEEDS) if html else ""):
+    if problem := unwritable("--html", html, NEEDS) if html else "":
         return usage("report", problem)
     from sickbay.app.report import as_json, print_story, write_page
     from sickbay.app.story import NoSuchIncident, story
-    from sickbay.log.opened import open_log
 
     language = lang or settings.report.lang
-    log = open_log(settings.log)
+    log = shared_log(settings.log)
     try:
         told = story(log.reader(), incident, _admitted(settings.security))
     except NoSuchIncident as error:
@@ -66,12 +66,3 @@ def _admitted(security: Security) -> "Admission":
         return admission(security)
     except ConfigError:
         return Admission()
-
-
-def _problem(log: LogSettings) -> str:
-    """Why there is no log to read: reading must not make an empty one."""
-    if log.engine == "memory":
-        return "the log is in memory: only the process that holds it knows its incidents"
-    if log.engine == "sqlite" and not Path(log.path).is_dir():
-        return f"there is no log at {log.path}: name its settings with --config FILE"
-    return ""

@@ -19,9 +19,12 @@ HOSTS = ("n1", "n2", "n3", "n4")
 def up(
     *,
     config: ConfigFile = None,
-    agent: Annotated[tuple[Path, ...], Parameter(help="Settings of an agent to run here too; may be repeated.")] = (),
+    agent: Annotated[
+        tuple[Path, ...], Parameter(help="Settings of an agent to run here too; may be repeated.", negative="")
+    ] = (),
     simulate: Annotated[
-        bool, Parameter(help="Watch a made-up site of four hosts, whose cards fall off the bus.", negative="")
+        bool,
+        Parameter(help="Watch a made-up site of four hosts, whose cards fall off the bus, and act on it.", negative=""),
     ] = False,
     seconds: Annotated[float | None, Parameter(help="End after so long (default: on SIGTERM or Ctrl-C).")] = None,
 ) -> int:

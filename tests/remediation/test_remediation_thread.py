@@ -10,9 +10,9 @@ from remediation.schedulers import Refused, Unreachable
 from sickbay.app.remediator import Remediator
 from sickbay.log import Bounds, LogBusy, OutcomeUnknown, Replaced, Task
 from sickbay.log.memory import MemoryReader
-from sickbay.messages import Action, Affected, Verdict
+from sickbay.messages import Action, Affected, Evidence, Verdict
 from sickbay.settings import Remediation
-from tests.remediation.kit import ACT, JOB, MADE, Cluster, Crash, command_of, writes
+from tests.remediation.kit import ACT, CARD, JOB, MADE, Cluster, Crash, command_of, found, writes
 
 
 @pytest.fixture(autouse=True)
@@ -613,6 +613,29 @@ def test_the_second_hold_of_a_node_within_two_weeks_is_released_by_a_person(tmp_
     assert writes(one, "resume") == ["n1"]
     assert "second hold" in one.line("release", "i2").why
     assert one.line("drain_host", "i2").generation == 2
+
+
+def test_a_part_that_fails_again_after_its_release_is_held_again_though_the_incident_is_the_same(
+    tmp_path: Path,
+) -> None:
+    one = Cluster(acting(tmp_path))
+    first = one.tell(replace(found("i1", one.clock.now_ms), evidence=(sign(one.clock.now_ms),)))
+    one.run_slowly(until=lambda: one.states().get("release") == "verified")
+    one.run(60)
+    assert writes(one, "drain") == ["n1"]
+    one.tell(replace(first, evidence=(*first.evidence, sign(one.clock.now_ms))))
+    one.run_slowly(until=lambda: len(writes(one, "drain")) == 2)
+    assert writes(one, "drain") == ["n1", "n1"]
+    holds = [line for line in one.ledger.values() if line.do == "drain_host"]
+    assert {line.generation: str(line.state) for line in holds} == {1: "undone", 2: "verified"}
+    one.run_slowly(20)
+    assert writes(one, "drain") == ["n1", "n1"]
+    assert writes(one, "resume") == ["n1"]  # the second release is a person's to say
+
+
+def sign(at_ms: int) -> Evidence:
+    return Evidence(id=f"e{at_ms}", detector="explicit_code", version="1", component=CARD, fault="accelerator_off_bus",
+                    llr=3.0, onset_from_ms=at_ms, onset_to_ms=at_ms)  # fmt: skip
 
 
 def test_nothing_is_tested_while_something_runs_there(tmp_path: Path) -> None:
