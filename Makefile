@@ -37,8 +37,9 @@ check: $(STAMP)  ## lint, types, layers and the fast tests: under two minutes
 test: $(STAMP)  ## all tests; SERVICES=require installs every service and fails where one is missing
 	@if [ "$(SERVICES)" = require ]; then tests/services/install; fi
 	@SERVICES=$(SERVICES) $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
-	@SERVICES=$(SERVICES) $(BIN)/pytest -n $(WORKERS) --durations=15 -m "not thread"
-	@SERVICES=$(SERVICES) $(BIN)/pytest --durations=0 -m thread
+	@status=0; export SERVICES=$(SERVICES); \
+	$(BIN)/pytest -n $(WORKERS) --durations=15 -m "not thread" || status=1; \
+	$(BIN)/pytest --durations=0 -m thread || status=1; exit $$status
 	@tests/services/missing
 
 thread: $(STAMP)  ## one fault through real Kafka, Slurm, Prometheus and Alertmanager, then on the embedded log
