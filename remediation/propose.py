@@ -125,8 +125,8 @@ class _Proposal:
         """job/restart count that ran when the part failed last, "" where nothing tells it."""
         if self.incident.onset_ms is None:
             return ""
-        hold = self.context.ledger.last(self.incident.id, DRAIN, self._host())
-        again_ms = newest_sign_ms(self.incident) if hold is not None and self._again(hold) else None
+        holds = (hold for hold in self.context.ledger.of(DRAIN, self._host()) if hold.incident == self.incident.id)
+        again_ms = newest_sign_ms(self.incident) if any(self._again(hold) for hold in holds) else None
         placed = self.context.placements.at(again_ms or self.incident.onset_ms).jobs_of(job)
         return f"{placed[0].job}/{placed[0].attempt}" if placed else ""
 

@@ -268,9 +268,12 @@ print(len(batch.revoked), flush=True)
     assert sorted(r.value or b"" for index in range(2) for r in engine.all("out", index)) == [b"0 0", b"0 1"]
 
 
-# Known fault: after the loss of a leader under transactions, the bounds of one partition may go unanswered for over
-# 30 s, though its records are read and committed meanwhile. Three brokers are what the issue on streams is about.
-@pytest.mark.xfail(raises=LogBusy, strict=False)
+@pytest.mark.xfail(
+    raises=LogBusy,
+    strict=False,
+    reason="known fault: after the loss of a leader under transactions, the bounds of one partition may go unanswered "
+    "for over 30 s, though its records are read and committed meanwhile",
+)
 @pytest.mark.slow
 def test_three_brokers_lose_one_and_then_say_that_copies_are_too_few(tmp_path: Path) -> None:
     with running(tmp_path, 3) as cluster:

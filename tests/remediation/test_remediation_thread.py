@@ -621,7 +621,9 @@ def test_a_part_that_fails_again_after_its_release_is_held_again_though_the_inci
     one = Cluster(acting(tmp_path))
     first = one.tell(replace(found("i1", one.clock.now_ms), evidence=(sign(one.clock.now_ms),)))
     one.run_slowly(until=lambda: one.states().get("release") == "verified")
+    one.scheduler.requeue(JOB)  # by its owner: it runs on n1 again
     one.run(60)
+    one.place()
     assert writes(one, "drain") == ["n1"]
     one.tell(replace(first, evidence=(*first.evidence, sign(one.clock.now_ms))))
     one.run_slowly(until=lambda: len(writes(one, "drain")) == 2)
@@ -631,6 +633,8 @@ def test_a_part_that_fails_again_after_its_release_is_held_again_though_the_inci
     one.run_slowly(20)
     assert writes(one, "drain") == ["n1", "n1"]
     assert writes(one, "resume") == ["n1"]  # the second release is a person's to say
+    asked = [line for line in one.ledger.values() if line.do == "requeue" and line.attempt == f"{JOB}/2"]
+    assert [str(line.state) for line in asked] == ["waiting"]  # we stopped it once already: a person says
 
 
 def sign(at_ms: int) -> Evidence:
