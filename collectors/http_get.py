@@ -7,6 +7,7 @@ of it, not for each byte, which the standard library's client cannot be told.
 import re
 import socket
 import time
+from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -39,13 +40,24 @@ def address_of(url: str) -> Address:
     return Address(secure, pieces.hostname, pieces.port or (443 if secure else 80), path)
 
 
-def get(address: Address, timeout_s: float, max_body: int = MAX_BODY) -> bytes:
-    """The body of a 200 answer. Raises HttpError."""
+def get(
+    address: Address,
+    timeout_s: float,
+    max_body: int = MAX_BODY,
+    *,
+    headers: Mapping[str, str] | None = None,
+    ca_file: str = "",
+) -> bytes:
+    """The body of a 200 answer. `headers`: such as Authorization. `ca_file`: whom to trust; empty: as the system does.
+
+    Raises HttpError, and ValueError for a header that holds a line's end.
+    """
+    request = _request(address, {"Accept": "text/plain", **(headers or {})})
     deadline = time.monotonic() + timeout_s
     try:
-        with _connected(address, timeout_s) as connection:
+        with _connected(address, timeout_s, ca_file) as connection:
             _left(connection, deadline)
-            connection.sendall(_request(address))
+            connection.sendall(request)
             raw = _received(connection, deadline, MAX_HEAD + max_body)
     except TimeoutError:
         raise HttpError(f"no whole answer within {timeout_s:g} s") from None
@@ -54,23 +66,26 @@ def get(address: Address, timeout_s: float, max_body: int = MAX_BODY) -> bytes:
     return _body(raw, max_body)
 
 
-def _connected(address: Address, timeout_s: float) -> socket.socket:
+def _connected(address: Address, timeout_s: float, ca_file: str) -> socket.socket:
     connection = socket.create_connection((address.host, address.port), timeout=timeout_s)
     if not address.secure:
         return connection
     import ssl
 
     try:
-        return ssl.create_default_context().wrap_socket(connection, server_hostname=address.host)
+        return ssl.create_default_context(cafile=ca_file or None).wrap_socket(connection, server_hostname=address.host)
     except BaseException:
         connection.close()
         raise
 
 
-def _request(address: Address) -> bytes:
+def _request(address: Address, headers: Mapping[str, str]) -> bytes:
+    told = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    if told.count("\r") != len(headers) or told.count("\n") != len(headers):
+        raise ValueError("a header holds the end of a line")
     host = f"[{address.host}]" if ":" in address.host else address.host
     return (
-        f"GET {address.path} HTTP/1.0\r\nHost: {host}:{address.port}\r\nAccept: text/plain\r\n"
+        f"GET {address.path} HTTP/1.0\r\nHost: {host}:{address.port}\r\n{told}"
         "User-Agent: sickbay\r\nConnection: close\r\n\r\n"
     ).encode("utf-8", "replace")
 

@@ -11,15 +11,28 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
+from collectors.poll_frames import Framer
 from sickbay import selfmetrics
 from sickbay.log import Appender, LogError, TooLarge, UnknownTopic
 from sickbay.messages import AnyMessage, encode
+from sickbay.schema import Samples
 from sickbay.seal import Seal, host_key, sealed
 from sickbay.selfmetrics import SelfMetrics
 from sickbay.settings import Config
 from sickbay.topics import EVENTS
 
 CATALOGUE: Mapping[str, str] = {"slurm": "collectors.scheduler_slurm:sources"}
+
+WANTED: Mapping[str, Callable[[Config], bool]] = {  # entry: whether the settings give it something to ask
+    "slurm": lambda config: config.remediation.scheduler == "slurm",
+    "kubernetes": lambda config: bool(config.kubernetes.kubeconfig),
+    "infiniband": lambda config: bool(config.fabric.manager_url or config.fabric.device),
+    "gnmi": lambda config: bool(config.gnmi.targets),
+    "snmp": lambda config: bool(config.snmp.targets),
+    "syslog": lambda config: bool(config.syslog.listen),
+    "inventory": lambda config: bool(config.inventory.files or config.inventory.netbox_url),
+    "facility": lambda config: bool(config.facility.redfish),
+}
 
 AGAIN_MS = 600_000  # everything that stands is told again: a reader that starts waits no longer for it
 FLUSH_S = 10.0  # for the log to take what was told: else it is told again with the next poll
@@ -40,16 +53,23 @@ class Outgoing(NamedTuple):
 
 
 class Polled(NamedTuple, Generic[S]):
-    """One poll: the state after it, what has changed, and how many things in the answer were not understood."""
+    """One poll: the state after it, what has changed, and how many things in the answer were not understood.
+
+    `samples` go out as frames, one a sender: the host or switch of the component, else its own name. What is sampled is
+    sent once, not again by the next poll.
+    """
 
     state: S
     told: Sequence[Outgoing] = ()
     unparsed: int = 0
+    samples: Sequence[Samples] = ()
 
 
 @dataclass(slots=True)
 class Source(Generic[S]):
-    """One question. `poll` raises PollFailed and changes nothing; `standing` is what a new reader would miss.
+    """One question, asked in a thread of its own. `poll` raises PollFailed and changes nothing; it answers within
+    `limit_s`, as who asks many devices asks them side by side (`asking`); what streams is followed by a thread of the
+    source, and `poll` takes what has come. `standing` is what a new reader would miss.
 
     `remembered` gives the state after what an earlier run told to the topic `remembers`: what ended meanwhile is
     missing from the first answers, and must still be told.
@@ -62,6 +82,8 @@ class Source(Generic[S]):
     standing: Callable[[S], Sequence[Outgoing]] = lambda state: ()
     remembers: str = ""
     remembered: Callable[[Iterable[AnyMessage]], S] | None = None
+    limit_s: float = 30.0
+    close: Callable[[], None] = lambda: None
 
 
 class Make(Protocol):
@@ -79,6 +101,11 @@ def sources(names: Sequence[str], config: Config) -> list[Source[Any]]:
         module, _, attribute = CATALOGUE[name].partition(":")
         found += cast(Make, getattr(import_module(module), attribute))(config)
     return found
+
+
+def wanted(config: Config) -> list[str]:
+    """Entries of the catalogue that the settings give something to ask."""
+    return [name for name in CATALOGUE if WANTED[name](config)]
 
 
 @dataclass(slots=True)
@@ -123,7 +150,7 @@ class Poller:
     ) -> None:
         self._turns = [_Turn(source) for source in sources]
         self._appender, self._metrics, self._say = appender, metrics, say
-        self._signer = Signer(key)
+        self._signer, self._framer = Signer(key), Framer(key)
 
     @property
     def waiting(self) -> str:
@@ -144,6 +171,8 @@ class Poller:
 
     def close(self) -> None:
         """Hand over what is left."""
+        for turn in self._turns:
+            turn.source.close()
         self._appender.close()
 
     def _ask(self, turn: _Turn, now_ms: int) -> None:
@@ -152,6 +181,7 @@ class Poller:
             polled = source.poll(source.state, now_ms)
             again = now_ms >= turn.again_ms
             self._append(_each_once([*polled.told, *(source.standing(polled.state) if again else ())]))
+            self._send(polled.samples, now_ms)
         except (PollFailed, LogError) as error:
             if isinstance(error, UnknownTopic):
                 raise
@@ -177,6 +207,14 @@ class Poller:
             else:
                 self._metrics.count(selfmetrics.LOG_APPENDED, topic=told.topic)
         self._appender.flush(FLUSH_S)
+
+    def _send(self, samples: Sequence[Samples], now_ms: int) -> None:
+        for topic, key, payload in self._framer.framed(samples, now_ms):
+            self._appender.append(topic, key, payload)
+            self._metrics.count(selfmetrics.LOG_APPENDED, topic=topic)
+        if self._framer.dropped:
+            self._metrics.count(selfmetrics.FORMATS_SKIPPED, self._framer.dropped, format="frames", reason="unfit")
+            self._framer.dropped = 0
 
     def _failed(self, turn: _Turn, error: Exception) -> None:
         if isinstance(error, PollFailed):

@@ -42,8 +42,15 @@ def of(ask: Ask, settings: Slurm) -> list[Source[job_slurm.Jobs] | Source[host_s
         lambda state: [_placed(one) for one in job_slurm.standing(state)],
         PLACEMENT,
         lambda told: job_slurm.remembered(one for one in told if isinstance(one, Placement)),
+        limit_s=settings.timeout_s,
     )
-    hosts = Source("slurm_nodes", settings.poll_s, host_slurm.Hosts(), lambda state, now_ms: _hosts(ask, state, now_ms))
+    hosts = Source(
+        "slurm_nodes",
+        settings.poll_s,
+        host_slurm.Hosts(),
+        lambda state, now_ms: _hosts(ask, state, now_ms),
+        limit_s=settings.timeout_s,
+    )
     if not settings.topology_conf:
         return [jobs, hosts]
     edges: Source[Edges] = Source(

@@ -35,6 +35,7 @@ class Collected(NamedTuple):
     lost: int = 0  # lines or records that it could not keep up with, or must not tell
     lost_why: str = ""
     more: bool = False  # there is more to read now: do not wait
+    absent: str = ""  # why there is nothing to read here (no such device or tool): neither blind nor a problem
 
 
 @dataclass(frozen=True, slots=True)

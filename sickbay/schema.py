@@ -129,6 +129,11 @@ PORT = Table(
         counter("retries_exceeded_total", "count", "transport retries used up"),
         counter("bus_stalled_seconds_total", "s", "seconds in which the host bus stalled the port"),
         counter("transmit_wait_total", "ticks", "data queued and nothing sent: no credits"),
+        counter("rx_discards_total", "count", "packets received and dropped: no buffer"),
+        counter("rx_pause_microseconds_total", "us", "time the network held this port"),
+        counter("tx_pause_microseconds_total", "us", "time this port asked its peer to hold"),
+        counter("uncorrected_codewords_total", "count", "codewords that FEC could not correct: traffic is lost"),
+        counter("received_bits_total", "bits", "bits received: what corrected bits are divided by"),
     ),
 )
 
@@ -183,7 +188,48 @@ FILESYSTEM = Table(
     ),
 )
 
-TABLES: dict[str, Table] = {table.name: table for table in (ACCELERATOR, PORT, OPTIC, HOST, FILESYSTEM)}
+SWITCH = Table(
+    "switch",
+    "switch",
+    (
+        gauge("up", "0/1", "1: the switch answered, or streams", low=True),
+        gauge("temperature_celsius", "degC", "hottest sensor of the switch"),
+        gauge("power_watts", "W", "taken from its supplies"),
+        gauge("cpu_ratio", "ratio 0-1", "its control plane at work"),
+        gauge("memory_used_ratio", "ratio 0-1", "memory of its control plane in use"),
+        gauge("fan_ratio", "ratio 0-1", "speed of its slowest fan, of the greatest", low=True),
+        counter("boot_time_seconds", "s since 1970", "when it started; it only grows: an increase is a restart"),
+    ),
+)
+
+PDU = Table(
+    "pdu",
+    "pdu",
+    (
+        gauge("up", "0/1", "1: the unit answered", low=True),
+        gauge("power_watts", "W", "given to all that hangs on it", low=True),
+        gauge("current_amperes", "A", "of its inlet or branch; 0 after a trip", low=True),
+        gauge("voltage_volts", "V", "at its inlet", low=True),
+    ),
+)
+
+CDU = Table(
+    "cdu",
+    "cdu",
+    (
+        gauge("up", "0/1", "1: the unit answered", low=True),
+        gauge("flow_litres_per_minute", "l/min", "coolant to the racks", low=True),
+        gauge("supply_temperature_celsius", "degC", "coolant to the racks"),
+        gauge("return_temperature_celsius", "degC", "coolant from the racks"),
+        gauge("pressure_kilopascals", "kPa", "across the racks' side, or at its supply", low=True),
+        gauge("pump_ratio", "ratio 0-1", "speed of its pumps, of the greatest"),
+        gauge("leak", "0/1", "1: its rope or tray is wet"),
+    ),
+)
+
+TABLES: dict[str, Table] = {
+    table.name: table for table in (ACCELERATOR, PORT, OPTIC, HOST, FILESYSTEM, SWITCH, PDU, CDU)
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,22 @@
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
+from sickbay.source_settings import (
+    SOURCE_PATHS,
+    Fabric,
+    Facility,
+    Gnmi,
+    Inventory,
+    Kubernetes,
+    Listen,
+    Section,
+    Snmp,
+    Syslog,
+)
 
-class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A table of the file. Each field is annotated with what is right for it: errors and docs say it."""
+__all__ = ["Section"]
 
 
 class Cluster(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -89,6 +100,26 @@ class Agent(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     steps_socket: Annotated[
         str, Meta(description="where training jobs tell their steps, such as run/sickbay/steps.sock; empty: nowhere")
     ] = ""
+    driver_calls: Annotated[
+        bool, Meta(description="false: nothing that asks a device's driver is run: only files, logs and exporters")
+    ] = True
+    collective_status: Annotated[
+        tuple[str, ...], Meta(description="addresses of collective libraries' status service, such as 127.0.0.1:28028")
+    ] = ()
+    flight_recorders: Annotated[
+        tuple[str, ...], Meta(description="patterns of flight-recorder dumps below the root, such as scratch/dumps/*")
+    ] = ()
+    evidence_max_bytes: Annotated[
+        int, Meta(ge=0, description="the greatest size of what is kept of hard events, beside the spool; 0: nothing")
+    ] = 64 << 20
+    alerts: Annotated[
+        str,
+        Meta(
+            pattern=r"^(https?://[^\s?#]+)?$",
+            description="Alertmanager, told hardware codes directly while the log is away; empty: nobody",
+        ),
+    ] = ""
+    alerts_after_s: Annotated[float, Meta(ge=1, le=3600, description="seconds without the log until then")] = 60.0
     sample_s: Annotated[float, Meta(ge=0.1, le=60, description="seconds between samples, 0.1 to 60")] = 1.0
     frame_s: Annotated[float, Meta(ge=0.5, le=60, description="seconds between frames, 0.5 to 60")] = 5.0
     timeout_s: Annotated[float, Meta(ge=0.1, le=60, description="seconds a collection may take, 0.1 to 60")] = 3.0
@@ -189,6 +220,14 @@ class Config(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     security: Security = Security()
     agent: Agent = Agent()
     slurm: Slurm = Slurm()
+    kubernetes: Kubernetes = Kubernetes()
+    fabric: Fabric = Fabric()
+    gnmi: Gnmi = Gnmi()
+    snmp: Snmp = Snmp()
+    syslog: Syslog = Syslog()
+    inventory: Inventory = Inventory()
+    facility: Facility = Facility()
+    listen: Listen = Listen()
     windows: Windows = Windows()
     remediation: Remediation = Remediation()
     alerts: Alerts = Alerts()
@@ -205,4 +244,5 @@ PATHS = {
     "slurm": ("conf", "topology_conf"),
     "remediation": ("kill_switch", "evidence"),
     "archive": ("path",),
+    **SOURCE_PATHS,
 }

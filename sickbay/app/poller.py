@@ -1,11 +1,15 @@
-"""Polling as a stage of a service: it begins with what an earlier run told, so that nothing stays open for ever."""
+"""Polling as stages of a service, one a question: one that hangs holds up no other.
 
-from collections.abc import Iterator, Sequence
+Each begins with what an earlier run told, so that nothing stays open for ever.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 from msgspec import ValidationError
 
-from collectors.poll import Poller, sources
+from collectors.poll import Poller, Source, sources
 from sickbay.admission import secret
 from sickbay.app.service import Context, Make
 from sickbay.log import Log, tasks_of
@@ -16,24 +20,29 @@ from sickbay.settings import Config
 SLACK_S = 20.0  # for the log's answers: an append waits so long for brokers that are away
 
 
-def polling(names: Sequence[str]) -> Make:
-    """Makes the stage that polls the named entries of the pollers' catalogue. Making it may raise ConfigError."""
+def pollings(names: Sequence[str], config: Config) -> dict[str, Make]:
+    """The stages that ask the named entries of the pollers' catalogue. Raises ConfigError, and KeyError for others."""
+    chosen = sources(tuple(dict.fromkeys(names)), config)
+    return {f"poll {source.name}": polling(source) for source in chosen}
+
+
+def polling(source: Source[Any]) -> Make:
+    """Makes the stage that asks one source."""
 
     def made(context: Context) -> Poller:
         security = context.config.security
         key = secret(security.key_file) if security.key_file else None
-        chosen = sources(tuple(dict.fromkeys(names)), context.config)
-        for source in chosen:
-            if source.remembered is not None:
-                source.state = source.remembered(_told(context.log, source.remembers))
-        return Poller(chosen, context.log.appender(), context.metrics, context.say, key)
+        if source.remembered is not None:
+            source.state = source.remembered(_told(context.log, source.remembers))
+        return Poller([source], context.log.appender(), context.metrics, context.say, key)
 
     return made
 
 
-def step_s(config: Config) -> float:
-    """How long a step may take before it counts as hanging: the longest question, and the log's answer."""
-    return config.slurm.timeout_s + SLACK_S
+def limits(names: Sequence[str], config: Config) -> Mapping[str, float]:
+    """How long a step of each stage may take before it counts as hanging: its question, and the log's answer."""
+    chosen = sources(tuple(dict.fromkeys(names)), config)
+    return {f"poll {source.name}": source.limit_s + SLACK_S for source in chosen}
 
 
 def _told(log: Log, topic: str) -> Iterator[AnyMessage]:

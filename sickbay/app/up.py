@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sickbay.app.poller import polling
+from collectors.poll import wanted
+from sickbay.app.poller import limits, pollings
 from sickbay.app.service import Context, Make, Stage
 from sickbay.app.simulated_site import Simulated, SimulatedStage
 from sickbay.app.stages import chosen
@@ -16,14 +17,18 @@ def stages(config: Config, agents: Sequence[Config] = (), simulated: Simulated |
     """The stages that the settings give something to do, by name. `agents`: the settings of each agent to run here."""
     found: dict[str, Make] = dict(chosen((), config))
     found["remediation"] = remediation(simulated)
-    if config.remediation.scheduler == "slurm":
-        found["poll"] = polling(["slurm"])
+    found |= pollings(wanted(config), config)
     if simulated is not None:
         site = simulated
         found["site"] = lambda context: SimulatedStage(context, site)
     for settings in agents:
         found[f"agent {settings.agent.host}"] = AgentMake(settings)
     return found
+
+
+def longer(config: Config) -> dict[str, float]:
+    """Seconds that a step of each polling stage may take."""
+    return dict(limits(wanted(config), config))
 
 
 def remediation(simulated: Simulated | None) -> Make:

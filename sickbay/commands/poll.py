@@ -8,7 +8,8 @@ from sickbay.commands.settings import ConfigFile, settings_of
 
 
 def poll(
-    *sources: Annotated[str, Parameter(help="What to poll: slurm. At least one.")], config: ConfigFile = None
+    *sources: Annotated[str, Parameter(help="What to poll, such as slurm. At least one.")],
+    config: ConfigFile = None,
 ) -> int:
     """Poll sources, such as slurm, and tell the log what has changed. Ends on SIGTERM with exit status 0.
 
@@ -16,7 +17,7 @@ def poll(
     """
     from collectors.poll import CATALOGUE
     from sickbay.app.opening import awaited_log
-    from sickbay.app.poller import polling, step_s
+    from sickbay.app.poller import limits, pollings
     from sickbay.app.service import Context, Service
     from sickbay.commands.output import complain, usage
     from sickbay.commands.process import end
@@ -36,10 +37,11 @@ def poll(
     def say(text: str) -> None:
         complain(f"sickbay poll: {text}")
 
+    stages = pollings(sources, settings)
     log = awaited_log(settings.log, say)
     if log is None:
         return 0
     context = Context(settings, log, SelfMetrics(), say, wall_ms)
     say(f"polls {', '.join(sources)} to {settings.log.brokers or settings.log.path}")
-    service = Service(context, {"poll": polling(sources)}, step_s=step_s(settings))
+    service = Service(context, stages, longer=limits(sources, settings))
     return end(service, log, service.run())

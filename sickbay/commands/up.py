@@ -34,12 +34,11 @@ def up(
     """
     import threading
 
+    from sickbay.app import up as whole
     from sickbay.app.opening import awaited_log
-    from sickbay.app.poller import step_s
     from sickbay.app.remediator import LOOK_S
     from sickbay.app.service import Context, Service
     from sickbay.app.stages import LONGER
-    from sickbay.app.up import stages
     from sickbay.commands.output import complain
     from sickbay.commands.process import end
     from sickbay.selfmetrics import SelfMetrics
@@ -55,8 +54,8 @@ def up(
     log = awaited_log(settings.log, say)
     if log is None:
         return 0
-    made = stages(settings, agents, simulated)
-    longer = {**LONGER, "poll": step_s(settings), "remediation": LOOK_S}
+    made = whole.stages(settings, agents, simulated)
+    longer = {**LONGER, **whole.longer(settings), "remediation": LOOK_S}
     service = Service(Context(settings, log, SelfMetrics(), say), made, longer=longer)
     say(f"up: {', '.join(made)}; the log: {settings.log.brokers or settings.log.path}")
     if seconds is not None:

@@ -8,9 +8,10 @@ from collectors import poll, scheduler_slurm
 from collectors.poll import AGAIN_MS, Poller, PollFailed
 from sickbay import selfmetrics
 from sickbay.admission import Admission
-from sickbay.app.poller import polling, step_s
+from sickbay.app.poller import limits, pollings
 from sickbay.app.service import Context
 from sickbay.cli import main
+from sickbay.config import ConfigError
 from sickbay.log import Record, tasks_of
 from sickbay.log.memory import MemoryLog
 from sickbay.messages import AnyMessage, Edge, Event, Placement, decode
@@ -175,19 +176,25 @@ def test_a_new_run_begins_with_what_the_last_one_told(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
     config = Config(slurm=Slurm(bin=str(tmp_path), topology_conf=str(file)))
-    poller = polling(["slurm", "slurm"])(Context(config, before.log, SelfMetrics(), before.said.append))
+    context = Context(config, before.log, SelfMetrics(), before.said.append)
+    stages = [make(context) for make in pollings(["slurm", "slurm"], config).values()]
+    assert len(stages) == 3  # one a question, though the source was named twice
     for after_s in (100, 170):
-        while poller.step(T + after_s * S):
-            pass
+        for stage in stages:
+            while stage.step(T + after_s * S):
+                pass
     assert placements(before) == [("9", None), ("9", None), ("9", T + 100 * S)]
     ended = [one for one in before.told("sickbay.topology.v1") if isinstance(one, Edge) and one.to_ms]
     assert [one.child for one in ended] == ["host:n3"]
-    assert step_s(config) > config.slurm.timeout_s
+    assert min(limits(["slurm"], config).values()) > config.slurm.timeout_s
 
 
 def test_the_catalogue_holds_what_can_be_made() -> None:
     for name in poll.CATALOGUE:
-        assert poll.sources([name], Config())
+        if name != "slurm":  # it says which setting names what to ask
+            with pytest.raises(ConfigError, match=r"\["):
+                poll.sources([name], Config())
+    assert poll.sources(["slurm"], Config())
     with pytest.raises(KeyError):
         poll.sources(["nonsense"], Config())
 
