@@ -26,6 +26,7 @@ class AmdSmi:
     """The collector `accelerator_amd_smi`."""
 
     name = "accelerator_amd_smi"
+    asks_driver = True
 
     def __init__(self, host: Host, ask: Ask = tool.ask) -> None:
         self.interval_s = max(INTERVAL_S, host.settings.sample_s)
@@ -35,7 +36,7 @@ class AmdSmi:
         """One answer or two. A host without such devices is asked nothing."""
         vendor = vendors()["amd"].name
         if not any(card.vendor == vendor for card in look(Tree(self._host.root))):
-            return Collected()
+            return Collected(absent=f"no card of {vendor} on the bus")
         seen: list[Seen] = []
         try:
             if not 0 <= now_ms - self._named_ms < NAMES_MS:

@@ -32,6 +32,7 @@ class AcceleratorBus:
     """The collector `accelerator_bus`."""
 
     name = "accelerator_bus"
+    asks_driver = False
 
     def __init__(self, host: Host) -> None:
         self.interval_s = max(INTERVAL_S, host.settings.sample_s)
@@ -46,13 +47,15 @@ class AcceleratorBus:
             if card.serial
         ]
         seen = [Seen(one, now_ms, DEVICES, host=self._host.name) for one in told]
-        return Collected(seen, problem=self._tree.blind() or self._unasked(cards))
+        absent = "" if cards else "no accelerator on the bus"
+        return Collected(seen, problem=self._tree.blind() or self._unasked(cards), absent=absent)
 
     def close(self) -> None:
         """Nothing is held open."""
 
     def _unasked(self, cards: Sequence[Card]) -> str:
-        by_tool = {vendor.name for vendor in makers().values() if vendor.tools}
+        asks = self._host.settings.driver_calls
+        by_tool = {vendor.name for vendor in makers().values() if vendor.tools and asks}
         vendors = [card.vendor for card in cards if card.vendor and card.vendor not in by_tool]
         if not vendors or self._host.settings.exporters:
             return ""

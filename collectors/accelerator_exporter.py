@@ -28,6 +28,8 @@ _LOOPBACK = re.compile(r"localhost$|127\.|::1$")
 class AcceleratorExporter:
     """The collector `accelerator_exporter`, one for each address."""
 
+    asks_driver = False
+
     def __init__(self, host: Host, url: str, place: int) -> None:
         self.name = "accelerator_exporter" + (f"_{place}" if place else "")
         self.interval_s = host.settings.sample_s
@@ -58,6 +60,7 @@ class AcceleratorExporter:
             why = "with values that name no device" if self._exporter.nameless else "without any series that is known"
             return Collected(self._silent(now_ms), problem=f"{self._url}: answers {why}")
         self._of_accelerators = self._of_accelerators or "accelerator" in tables
+        self._host.shared.measured = self._host.shared.measured or self._of_accelerators
         return Collected(seen if "host" in tables else [*seen, *self._up(now_ms, 1.0)])
 
     def close(self) -> None:

@@ -12,24 +12,42 @@ import os
 import queue
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import cast
 from zoneinfo import ZoneInfo
 
+from collectors import states
+from collectors.alarms import MAX_HELD, Alarms, Target
 from collectors.composing import Composer, Work
 from collectors.courier import Courier
 from collectors.identity import told_host
+from collectors.reloading import needs_restart, taken_up
 from collectors.source import Collector, Host, Make
-from collectors.spool import Spool
+from collectors.spool import Rank, Spool
 from collectors.spool_file import SpoolError
 from collectors.spools import Spools
+from collectors.states import State
 from collectors.watching import MAX_WAITING, Done, Queue, Watch
+from sickbay import messages
 from sickbay.admission import secret
 from sickbay.config import ConfigError
 from sickbay.log import Appender, UnfitPlace, wall_ms
-from sickbay.selfmetrics import EVENTS_SENT, PROBE_DURATION, PROBE_FAILED, SPOOL_BYTES, SPOOL_DROPPED, SelfMetrics
+from sickbay.messages import Event
+from sickbay.seal import opened
+from sickbay.selfmetrics import (
+    EVENTS_SENT,
+    LOG_AWAY,
+    PROBE_DURATION,
+    PROBE_FAILED,
+    SOURCE_STATE,
+    SPOOL_AGE,
+    SPOOL_BYTES,
+    SPOOL_DROPPED,
+    SelfMetrics,
+)
 from sickbay.settings import Config
 
 # name -> function of a Host that makes the collectors which the settings ask for; loaded when an agent starts.
@@ -37,17 +55,24 @@ CATALOGUE = {
     "accelerator_amd_smi": "collectors.accelerator_amd_smi:collectors",
     "accelerator_bus": "collectors.accelerator_bus:collectors",
     "accelerator_exporter": "collectors.accelerator_exporter:collectors",
+    "accelerator_nvml": "collectors.accelerator_nvml:collectors",
+    "disk_health": "collectors.disk_health:collectors",
     "host_disk": "collectors.host_disk:collectors",
     "host_load": "collectors.host_load:collectors",
+    "host_management": "collectors.host_management:collectors",
     "host_memory_errors": "collectors.host_memory_errors:collectors",
     "host_pcie": "collectors.host_pcie:collectors",
     "host_storage": "collectors.host_storage:collectors",
     "host_versions": "collectors.host_versions:collectors",
     "job_log": "collectors.job_log:collectors",
+    "journal_log": "collectors.journal_log:collectors",
     "job_steps": "collectors.job_steps:collectors",
     "kernel_log": "collectors.kernel_log:collectors",
     "nic_sysfs": "collectors.nic_sysfs:collectors",
     "optic_ethtool": "collectors.optic_ethtool:collectors",
+    "optic_mlxlink": "collectors.optic_mlxlink:collectors",
+    "second_look": "collectors.second_look:collectors",
+    "system_log": "collectors.system_log:collectors",
 }
 
 UPKEEP_MS = 1_000  # between two looks for hanging collectors and drops
@@ -63,8 +88,7 @@ def start(
     say: Callable[[str], None] = lambda text: None,
 ) -> "Agent":
     """The agent that the settings describe, at work. Raises ConfigError for settings that cannot be used."""
-    if unknown := set(config.agent.collectors) - set(CATALOGUE):
-        raise ConfigError(f"[agent] collectors: there is none called {min(unknown)}; there are {', '.join(CATALOGUE)}")
+    check_names(config)
     key = secret(config.security.key_file) if config.security.key_file else None
     try:
         name = host_of_settings(config)
@@ -80,6 +104,12 @@ def start(
     except ValueError as error:
         spool.close()
         raise ConfigError(f"[agent] exporters: {error}") from None
+
+
+def check_names(config: Config) -> None:
+    """Raises ConfigError for a collector that there is not."""
+    if unknown := set(config.agent.collectors) - set(CATALOGUE):
+        raise ConfigError(f"[agent] collectors: there is none called {min(unknown)}; there are {', '.join(CATALOGUE)}")
 
 
 def host_of_settings(config: Config) -> str:
@@ -122,13 +152,39 @@ def _calls_itself(root: Path) -> str:
         return ""
 
 
+def live_ms(config: Config) -> int:
+    """The age beyond which no window takes telemetry any more: those that hold it are closed."""
+    return (config.windows.width_s + config.windows.lateness_s) * 1000
+
+
+def waiting_events(spools: Spools) -> Iterator[Event]:
+    """The newest events that an earlier run left in the spool."""
+    for payload in spools.disk.last(Rank.EVENTS, MAX_HELD):
+        with suppress(ValueError):
+            if isinstance(event := messages.decode(opened(payload).payload), Event):
+                yield event
+
+
 def collectors_of(host: Host) -> list[Collector]:
     """All collectors that the settings ask for."""
+    return sources_of(host)[0]
+
+
+def sources_of(host: Host) -> tuple[list[Collector], list[State]]:
+    """The collectors that the settings ask for, and the sources that they leave out or for which nothing is set."""
     made: list[Collector] = []
-    for where in (CATALOGUE[name] for name in sorted(host.settings.collectors or CATALOGUE)):
-        module, _, function = where.partition(":")
-        made += cast(Make, getattr(importlib.import_module(module), function))(host)
-    return made
+    chosen = sorted(host.settings.collectors or CATALOGUE)
+    left = [State(name, "off", states.BY_SETTINGS) for name in sorted(CATALOGUE.keys() - set(chosen))]
+    for source in chosen:
+        module, _, function = CATALOGUE[source].partition(":")
+        found = cast(Make, getattr(importlib.import_module(module), function))(host)
+        left += [] if found else [State(source, "absent", states.unset(source))]
+        for one in found:
+            if one.asks_driver and not host.settings.driver_calls:
+                left.append(State(one.name, "off", states.NO_CALLS))
+            else:
+                made.append(one)
+    return made, left
 
 
 class Agent:
@@ -149,25 +205,48 @@ class Agent:
         metrics: SelfMetrics | None = None,
         say: Callable[[str], None] = lambda text: None,
     ) -> None:
-        host = host_of(config, spools.disk.place)
-        self._clock, self._say, limit_s = clock, say, config.agent.timeout_s + 1.0
+        host = host_of(config, spools.place)
+        self._config, self._clock, self._say = config, clock, say
         self._metrics = metrics or SelfMetrics()
         self._spools = spools
         self._composer = Composer(host.name, config.agent.frame_s, key=key, known=spools.disk.facts())
         if spools.disk.damaged:
             self._composer.lose(1, "spool", "spool was damaged and put aside, with all that it held")
         self._queue: Queue = queue.Queue(MAX_WAITING)
-        self._watches = [Watch(one, self._queue, clock, limit_s, self._took) for one in collectors_of(host)]
-        self._upkept_ms = 0
-        self.courier = Courier(spools.all, connect, clock, self._metrics, say)
+        collectors, self._off = sources_of(host)
+        self._shared = host.shared
+        self._watches = self._watched(collectors, config)
+        self._upkept_ms, self._shown = 0, list[State]()
+        self.courier = Courier(spools.all, connect, clock, self._metrics, say, live_ms=live_ms(config), key=key)
+        self._alarms = self._alarms_of(config, host.name)
         for watch in self._watches:
             watch.start()
         self.courier.start()
 
+    def _watched(self, collectors: Iterable[Collector], config: Config) -> list[Watch]:
+        limit_s = config.agent.timeout_s + 1.0
+        return [Watch(one, self._queue, self._clock, limit_s, self._took) for one in collectors]
+
+    def _alarms_of(self, config: Config, host: str) -> Alarms | None:
+        """Where the settings ask for it, what tells Alertmanager: also of what an earlier run could not send."""
+        if not config.agent.alerts:
+            return None
+        target = Target(config.agent.alerts, config.agent.alerts_after_s, host, config.cluster.name)
+        made = Alarms(target, lambda: self.courier.away_s, self._clock, self._metrics, self._say)
+        made.offer(waiting_events(self._spools))
+        made.start()
+        return made
+
     @property
     def waiting(self) -> str:
         """Why this agent is not ready: empty where everything it sees is told."""
-        return self.courier.why or self._spools.trouble or self._composer.blind.trouble
+        alarms = self._alarms.trouble if self._alarms else ""
+        return self.courier.why or self._spools.trouble or self._composer.blind.trouble or alarms
+
+    @property
+    def states(self) -> list[State]:
+        """The state of every source, also of those that are off."""
+        return sorted([*(watch.state for watch in self._watches), *self._off])
 
     def step(self, now_ms: int, wait_s: float = 0.0) -> bool:
         """Spool what was collected and send what is due; waits up to `wait_s` for a collection. True: did something."""
@@ -175,7 +254,7 @@ class Agent:
         for done in self._done(wait_s):
             now_ms = max(now_ms, done.at_ms)
             self._composer.take(done.source, done.collected, now_ms, work)
-        if now_ms - self._upkept_ms >= UPKEEP_MS:
+        if not 0 <= now_ms - self._upkept_ms < UPKEEP_MS:  # also where the clock was set back
             self._upkept_ms = now_ms
             self._upkeep(now_ms, work)
         if self._composer.frame_due(now_ms):
@@ -202,6 +281,9 @@ class Agent:
 
     def _upkeep(self, now_ms: int, work: Work) -> None:
         """Collectors that hang, and what was lost, are told."""
+        if (now := self.states) != self._shown:
+            self._shown = now
+            states.shown(now, lambda source, word, on: self._metrics.set(SOURCE_STATE, on, source=source, state=word))
         for watch in self._watches:
             if trouble := watch.trouble:
                 events = self._composer.blind.told(watch.collector.name, trouble, now_ms)
@@ -210,15 +292,44 @@ class Agent:
         dropped = self._spools.dropped()
         self._metrics.count(SPOOL_DROPPED, sum(one.lost for one in dropped))
         self._metrics.set(SPOOL_BYTES, self._spools.size)
+        since_ms = self._spools.since_ms()
+        self._metrics.set(SPOOL_AGE, 0.0 if since_ms is None else max(0, now_ms - since_ms) / 1000)
+        self._metrics.set(LOG_AWAY, self.courier.away_s)
         self._composer.tell_losses(dropped, now_ms, work)
 
     def _store(self, work: Work, now_ms: int) -> None:
         self._spools.add(work.drafts, now_ms, facts=work.facts, places=work.places)
         for kind in work.kinds:
             self._metrics.count(EVENTS_SENT, kind=kind)
+        if self._alarms:
+            self._alarms.offer(work.alarming)
+        for event in work.hard:
+            self._shared.look_after(event)
 
-    def close(self) -> None:
-        """End in good order: what was collected is spooled, what can be sent is sent."""
+    def reload(self, config: Config) -> list[str]:
+        """Go on with the sources of these settings; what of them only a new start takes up.
+
+        Raises ConfigError or ValueError for what cannot be used: then everything is as it was.
+        """
+        check_names(config)
+        late = needs_restart(self._config, config)
+        config = taken_up(self._config, config)
+        for tried in sources_of(host_of(config, self._spools.place))[0]:  # before anything is let go: can it be made?
+            tried.close()
+        self._collected_last()
+        self._config = config
+        host = host_of(config, self._spools.place)
+        collectors, self._off = sources_of(host)
+        self._shared = host.shared
+        gone = {watch.collector.name for watch in self._watches} - {one.name for one in collectors}
+        self._composer.blind.forget(gone)
+        self._watches = self._watched(collectors, config)
+        for watch in self._watches:
+            watch.start()
+        return late
+
+    def _collected_last(self) -> None:
+        """End the collectors; what they saw, and where they stopped, is spooled."""
         for watch in self._watches:
             watch.stop.set()
         deadline = time.monotonic() + END_S
@@ -230,5 +341,11 @@ class Agent:
         self._store(work, now_ms)
         if late:
             self._say(f"{', '.join(late)}: hangs, and was left behind")
+
+    def close(self) -> None:
+        """End in good order: what was collected is spooled, what can be sent is sent."""
+        self._collected_last()
+        if self._alarms:
+            self._alarms.close()
         if self.courier.close(END_S):
             self._spools.close()

@@ -7,8 +7,10 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from collectors.alarms import is_alarming
+from collectors.formats.second_look import is_hard
 from collectors.framing import Sender
-from collectors.naming import Cards, event_of, identity_key, progress_of
+from collectors.naming import Cards, event_of, fitting, identity_key, progress_of
 from collectors.own_events import Blindness, Losses, dropped_event
 from collectors.source import Collected, Seen
 from collectors.spool import Draft, Dropped, Fact, Rank
@@ -33,6 +35,8 @@ class Work:
     facts: list[Fact] = field(default_factory=list)
     places: dict[str, bytes] = field(default_factory=dict)
     kinds: list[str] = field(default_factory=list)  # of the events in it
+    alarming: list[Event] = field(default_factory=list)  # those of them that speak of broken hardware
+    hard: list[Event] = field(default_factory=list)  # those that are worth a second look at the source
 
     def __bool__(self) -> bool:
         return bool(self.drafts or self.facts)
@@ -78,7 +82,7 @@ class Composer:
             component = [names.canonical(one, self._host) for one in record.component]
             self._sender.hold([Samples(record.table, component, record.at_ms, record.values)])
         elif isinstance(record, Event):
-            self.tell([event_of(record, seen, names, now_ms)], now_ms, work)
+            self.tell([fitting(event_of(record, seen, names, now_ms))], now_ms, work)
         elif isinstance(record, Progress | Step):
             work.drafts.append(self._sealed(STEPS, Rank.STEPS, progress_of(record, seen)))
         elif isinstance(record, Change):
@@ -91,6 +95,10 @@ class Composer:
             if event.severity in SEVERE and (event.at_ms or 0) > now_ms - FRESH_MS:
                 self._fast_until_ms = now_ms + FRESH_MS
             work.kinds.append(event.kind)
+            if is_alarming(event):
+                work.alarming.append(event)
+            if is_hard(event, self._host, now_ms):
+                work.hard.append(event)
             work.drafts.append(self._sealed(EVENTS, Rank.EVENTS, event))
 
     def lose(self, lost: int, source: str, why: str) -> None:
@@ -114,7 +122,7 @@ class Composer:
 
     def frame_due(self, now_ms: int) -> bool:
         """Every `frame_s`, hosts taking turns within it; every second while an event is fresh."""
-        step = FAST_MS if now_ms < self._fast_until_ms else self._frame_ms
+        step = FAST_MS if 0 < self._fast_until_ms - now_ms <= FRESH_MS else self._frame_ms
         turn = zlib.crc32(self._host.encode()) % step
         following = (now_ms - turn) // step * step + turn + step
         due = self.next_frame_ms is not None and now_ms >= self.next_frame_ms

@@ -1,24 +1,37 @@
-"""Carries the spool's entries to the log, in a thread of its own: a log that is away holds up no collection."""
+"""Carries the spool's entries to the log, in a thread of its own: a log that is away holds up no collection.
+
+Telemetry that is too old for any window goes to the backfill topic, some frames a second, after everything else. In
+its place in the telemetry topic goes an empty frame with its number, so that nobody there takes it for lost.
+"""
 
 import random
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from collectors.spool import Entry, Fact, Spool
+from sickbay import wire
 from sickbay.log import Appender, Closed, LogBusy, LogError, Outcome, TooLarge
-from sickbay.selfmetrics import LOG_APPENDED, LOG_ERRORS, SelfMetrics
+from sickbay.selfmetrics import FRAMES_SENT, LOG_APPENDED, LOG_ERRORS, SelfMetrics
+from sickbay.topics import BACKFILL, TELEMETRY
 
 MAX_FLYING = 64  # entries handed to the client at once
 MAX_FLYING_BYTES = 4 << 20
-LIVE_MS = 30_000  # newer entries go before a backlog: windows still wait for them
+LIVE_MS = 20_000  # newer entries go before a backlog: windows still wait for them (the defaults of [windows])
+OLD_PER_S = 2.0  # frames of a backlog: ten times what a host tells, so that ten minutes are made up for within one
+OLD_AT_ONCE = 4
+SILENT_S = 15.0  # without an outcome of what was handed over: a broker that answers takes a second
 RETRY_S = (0.5, 3.0)  # drawn between: all hosts must not come back in the same moment, and each within 5 s
 STARTING = "nothing was sent yet"
 REOPEN_AFTER = 5  # failures in a row
 
 
 class Courier:
-    """Sends what lies in `spools`, the first before the others. `connect` opens the log; it may fail and is retried."""
+    """Sends what lies in `spools`, the first before the others. `connect` opens the log; it may fail and is retried.
+
+    `live_ms`: telemetry older than that goes to the backfill topic. `key`: the host's, which signs its frames.
+    """
 
     def __init__(
         self,
@@ -27,7 +40,13 @@ class Courier:
         clock: Callable[[], int],
         metrics: SelfMetrics,
         say: Callable[[str], None],
+        *,
+        live_ms: int = LIVE_MS,
+        key: bytes | None = None,
     ) -> None:
+        self._live_ms, self._key = live_ms, key
+        self._old, self._old_at = float(OLD_AT_ONCE), time.monotonic()  # frames of a backlog that may go now
+        self._since: float | None = None  # when what waits for an outcome was handed over first
         self._spools, self._connect, self._clock, self._metrics, self._say = spools, connect, clock, metrics, say
         self._appender: Appender | None = None
         self._told: set[Fact] = set()
@@ -43,7 +62,16 @@ class Courier:
     @property
     def why(self) -> str:
         """Why nothing goes, empty where all is well."""
-        return self.trouble if self._thread.is_alive() or self._stop.is_set() else "its thread ended by itself"
+        if not self._thread.is_alive() and not self._stop.is_set():
+            return "its thread ended by itself"
+        silent_s = self.away_s
+        return self.trouble or (f"the log has not answered for {silent_s:.0f} s" if silent_s > SILENT_S else "")
+
+    @property
+    def away_s(self) -> float:
+        """For how long the log has taken nothing whole of what it was given; 0 where it does, or nothing waits."""
+        since = self._since
+        return 0.0 if since is None else time.monotonic() - since
 
     def wake(self) -> None:
         """There is something to send."""
@@ -79,25 +107,34 @@ class Courier:
 
     def _send(self) -> int:
         """One batch; how many entries and facts were tried. `trouble` tells whether it went."""
-        live = self._clock() - LIVE_MS
+        live, old = self._clock() - self._live_ms, self._old_frames()
         for spool in self._spools:
             facts = [fact for fact in spool.facts() if fact not in self._told]
-            entries = spool.take(MAX_FLYING, MAX_FLYING_BYTES, live)
+            entries = spool.take(MAX_FLYING, MAX_FLYING_BYTES, live, old)
+            self._old -= sum(1 for entry in entries if _is_old_frame(entry))
             if facts or entries:
                 self._deliver(spool, facts, entries)
                 return len(facts) + len(entries)
         return 0
 
+    def _old_frames(self) -> int:
+        """How many frames of a backlog may go now."""
+        now = time.monotonic()
+        self._old = min(OLD_AT_ONCE, self._old + (now - self._old_at) * OLD_PER_S)
+        self._old_at = now
+        return int(self._old)
+
     def _deliver(self, spool: Spool, facts: Sequence[Fact], entries: Sequence[Entry]) -> None:
         delivered: list[Entry] = []
         hopeless: list[Entry] = []
+        self._since = time.monotonic() if self._since is None else self._since
         try:
             appender = self._appender = self._appender or self._connect()
             self._tell(appender, facts)
-            flying: list[tuple[Entry, Outcome]] = []
+            flying: list[tuple[Entry, Sequence[Outcome]]] = []
             for entry in entries:
                 try:
-                    flying.append((entry, appender.append(entry.topic, entry.key, entry.payload)))
+                    flying.append((entry, [appender.append(*record) for record in self._records(entry)]))
                 except TooLarge as error:
                     hopeless.append(entry)
                     self._failed(error)
@@ -110,9 +147,18 @@ class Courier:
         done = {entry.id for entry in (*delivered, *hopeless)}
         spool.settle(delivered, [entry for entry in entries if entry.id not in done], hopeless)
         if len(done) == len(entries) and (entries or not self.trouble):
-            self._failures, self.trouble = 0, ""
+            self._failures, self.trouble, self._since = 0, "", None
         elif self._failures >= REOPEN_AFTER:
             self._let_go()
+
+    def _records(self, entry: Entry) -> list[tuple[str, bytes, bytes]]:
+        """What goes out for an entry: itself; for an old frame itself elsewhere, and then its number in its place."""
+        if not _is_old_frame(entry):
+            return [(entry.topic, entry.key, entry.payload)]
+        return [
+            (BACKFILL, entry.key, entry.payload),
+            (TELEMETRY, entry.key, wire.emptied(entry.payload, self._key)),
+        ]
 
     def _tell(self, appender: Appender, facts: Sequence[Fact]) -> None:
         """Facts first: a frame is read with its layout."""
@@ -125,19 +171,21 @@ class Courier:
     def _land(
         self,
         appender: Appender,
-        flying: Sequence[tuple[Entry, Outcome]],
+        flying: Sequence[tuple[Entry, Sequence[Outcome]]],
         delivered: list[Entry],
         hopeless: list[Entry],
     ) -> None:
         with suppress(LogError):  # each outcome tells its own
             appender.flush()
-        for entry, outcome in flying:
+        for entry, outcomes in flying:
             try:
-                if not outcome.done():
-                    raise LogBusy("no outcome in time")
-                outcome.result()
+                for outcome in outcomes:
+                    if not outcome.done():
+                        raise LogBusy("no outcome in time")
+                    self._metrics.count(LOG_APPENDED, topic=outcome.result().topic)
                 delivered.append(entry)
-                self._metrics.count(LOG_APPENDED, topic=entry.topic)
+                if entry.topic == TELEMETRY:
+                    self._metrics.count(FRAMES_SENT, way="live" if entry.live else "backfill")
             except TooLarge as error:
                 hopeless.append(entry)
                 self._failed(error)
@@ -164,3 +212,7 @@ class Courier:
                 appender.close()
             except Exception as error:
                 self._say(f"closing the log: {type(error).__name__}: {error}")
+
+
+def _is_old_frame(entry: Entry) -> bool:
+    return entry.topic == TELEMETRY and not entry.live

@@ -16,6 +16,7 @@ class HostLoad:
     """The collector `host_load`."""
 
     name = "host_load"
+    asks_driver = False
 
     def __init__(self, host: Host) -> None:
         self.interval_s = max(INTERVAL_S, host.settings.sample_s)

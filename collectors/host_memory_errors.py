@@ -22,6 +22,7 @@ class HostMemoryErrors:
     """The collector `host_memory_errors`."""
 
     name = "host_memory_errors"
+    asks_driver = False
 
     def __init__(self, host: Host) -> None:
         self.interval_s = max(INTERVAL_S, host.settings.sample_s)
@@ -37,7 +38,8 @@ class HostMemoryErrors:
             self._checked_ms = now_ms
             records += self._memory.checks(self._tree.read(INTERRUPTS, MOST_INTERRUPTS))
         seen = [Seen(record, now_ms, CONTROLLERS, host=self._host.name) for record in records]
-        return Collected(seen, problem=self._tree.blind())
+        absent = "" if told else "the kernel counts no memory errors here (no EDAC driver)"
+        return Collected(seen, problem=self._tree.blind(), absent=absent)
 
     def close(self) -> None:
         """Nothing is held open."""

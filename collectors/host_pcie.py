@@ -28,6 +28,7 @@ class HostPcie:
     """The collector `host_pcie`."""
 
     name = "host_pcie"
+    asks_driver = False
 
     def __init__(self, host: Host) -> None:
         self.interval_s = max(INTERVAL_S, host.settings.sample_s)
@@ -53,7 +54,8 @@ class HostPcie:
             events += self._bus.errors(port, self._texts(port, ERROR_FILES), now_ms)
         records: list[Samples | Event] = [*rows.samples("accelerator", cells, now_ms), *events]
         seen = [Seen(record, now_ms, DEVICES, host=self._host.name) for record in records]
-        return Collected(seen, problem=self._tree.blind())
+        absent = "" if self._devices else "no accelerator, adapter or disk on the bus"
+        return Collected(seen, problem=self._tree.blind(), absent=absent)
 
     def close(self) -> None:
         """Nothing is held open."""

@@ -22,6 +22,7 @@ class HostStorage:
     """The collector `host_storage`."""
 
     name = "host_storage"
+    asks_driver = False
 
     def __init__(self, host: Host) -> None:
         self.interval_s = max(INTERVAL_S, host.settings.sample_s)
@@ -36,7 +37,8 @@ class HostStorage:
             records += rows.samples("filesystem", storage_files.lustre(stats, imports, waits), now_ms)
             records += [one for folder, text in imports.items() for one in self._clients.connection(folder, text)]
         seen = [Seen(record, now_ms, MOUNTS[0], host=self._host.name) for record in records]
-        return Collected(seen, problem=self._tree.blind())
+        absent = "" if seen or imports else "no client of shared storage"
+        return Collected(seen, problem=self._tree.blind(), absent=absent)
 
     def close(self) -> None:
         """Nothing is held open."""

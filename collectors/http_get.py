@@ -52,7 +52,21 @@ def get(
 
     Raises HttpError, and ValueError for a header that holds a line's end.
     """
-    request = _request(address, {"Accept": "text/plain", **(headers or {})})
+    return _asked(address, _request(address, {"Accept": "text/plain", **(headers or {})}), timeout_s, max_body, ca_file)
+
+
+def post(
+    address: Address, body: bytes, timeout_s: float, *, headers: Mapping[str, str] | None = None, ca_file: str = ""
+) -> bytes:
+    """Sends JSON; the body of the 200 answer. A redirect is an error: what was to be told would not be told there.
+
+    Raises as `get` does.
+    """
+    told = {"Content-Type": "application/json", "Content-Length": str(len(body)), **(headers or {})}
+    return _asked(address, _request(address, told, "POST") + body, timeout_s, MAX_BODY, ca_file)
+
+
+def _asked(address: Address, request: bytes, timeout_s: float, max_body: int, ca_file: str) -> bytes:
     deadline = time.monotonic() + timeout_s
     try:
         with _connected(address, timeout_s, ca_file) as connection:
@@ -79,13 +93,13 @@ def _connected(address: Address, timeout_s: float, ca_file: str) -> socket.socke
         raise
 
 
-def _request(address: Address, headers: Mapping[str, str]) -> bytes:
+def _request(address: Address, headers: Mapping[str, str], verb: str = "GET") -> bytes:
     told = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     if told.count("\r") != len(headers) or told.count("\n") != len(headers):
         raise ValueError("a header holds the end of a line")
     host = f"[{address.host}]" if ":" in address.host else address.host
     return (
-        f"GET {address.path} HTTP/1.0\r\nHost: {host}:{address.port}\r\n{told}"
+        f"{verb} {address.path} HTTP/1.0\r\nHost: {host}:{address.port}\r\n{told}"
         "User-Agent: sickbay\r\nConnection: close\r\n\r\n"
     ).encode("utf-8", "replace")
 

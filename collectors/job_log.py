@@ -41,10 +41,11 @@ class JobLog:
     """The collector `job_log`."""
 
     name = "job_log"
+    asks_driver = False
     interval_s = INTERVAL_S
 
-    def __init__(self, host: Host) -> None:
-        self._host = host
+    def __init__(self, host: Host, patterns: Sequence[str] = (), absent: str = "no log of a job is there") -> None:
+        self._host, self._patterns, self._absent = host, tuple(patterns) or host.settings.job_logs, absent
         self._logs: dict[str, _Log] = {}
         self._known: dict[str, str] = _decoded(host.places(self.name))  # path -> place
         self._looked_ms: int | None = None
@@ -73,7 +74,8 @@ class JobLog:
             log.growing.cut = log.follower.omitted = 0
             self._known[path] = log.follower.resume(log.growing.place, now_ms).encoded().decode()
         why = "lines too long, or events of a storm" if lost else ""
-        return Collected(seen, msgspec.json.encode(self._known), problem, lost, why, more)
+        absent = "" if self._logs else self._absent
+        return Collected(seen, msgspec.json.encode(self._known), problem, lost, why, more, absent)
 
     def close(self) -> None:
         """Let all logs go."""
@@ -96,7 +98,7 @@ class JobLog:
         self._looked_ms = now_ms
 
     def _files(self, now_ms: int) -> Iterator[tuple[int, str]]:
-        for pattern in self._host.settings.job_logs:
+        for pattern in self._patterns:
             for path in glob.iglob(pattern, root_dir=self._host.root):
                 try:
                     changed_ms = os.stat(self._host.root / path).st_mtime_ns // 1_000_000

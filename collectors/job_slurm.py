@@ -4,12 +4,14 @@ What Slurm shows while a job ends deceives: a requeued job counts its new attemp
 old one is still leaving, and fewer each time. So hosts are taken from jobs that run or have ended, and the end of an
 attempt that gave way to the next is when the poll first saw that. A job that waits has only an expected start: untold.
 
-Ranks: the n-th host of a job holds its n-th tasks (block, the default distribution). Where there is one task a host it
-is a launcher, whose own ranks Slurm does not know. Accelerators are not told: squeue does not say which of a host's.
+Ranks: the n-th host of a job holds its n-th tasks (block, the default distribution), until the controller was asked for
+the step's own layout (`job_details`). Where there is one task a host it is a launcher, whose own ranks Slurm does not
+know. Which accelerators of a host a job has, squeue does not say; the job's details do.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from collectors.formats import hostlist
 from collectors.formats.reading import Tally
@@ -29,6 +31,17 @@ _UNSURE = frozenset(
 )
 
 
+Recipe = Mapping[str, str]
+
+
+class Detailed(NamedTuple):
+    """What was asked about an attempt of a job: its ranks, with their cards where these are told."""
+
+    attempt: int
+    ranks: tuple[RankPlace, ...] = ()
+    tries: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Jobs:
     """What was told of each job's newest attempt, and since when a job is missing."""
@@ -36,6 +49,8 @@ class Jobs:
     told: dict[str, Placement] = field(default_factory=dict)
     rows: dict[str, Queued] = field(default_factory=dict)  # as last read: what says the same is not looked at again
     missing: dict[str, int] = field(default_factory=dict)  # job: when it was first not in an answer
+    details: dict[str, Detailed] = field(default_factory=dict)  # of jobs whose newest attempt was asked about
+    recipes: dict[tuple[str, str], Recipe] = field(default_factory=dict)  # user, name: what was last run under it
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +73,7 @@ def polled(jobs: Jobs, answer: Iterable[Queued], read_ms: int) -> Step:
         if queued == jobs.rows.get(job):
             continue
         known = told.get(job)
-        for placement in _placements(queued, known, read_ms):
+        for placement in _placements(queued, known, read_ms, jobs.details.get(job)):
             told[job] = placement
             placements.append(placement)
             if known is not None and known.attempt == placement.attempt and _is_open(known):
@@ -69,9 +84,9 @@ def polled(jobs: Jobs, answer: Iterable[Queued], read_ms: int) -> Step:
             placements.append(_ended(told[job], since, GONE))
         if not _is_open(told[job]) or read_ms - since >= GONE_MS:
             del told[job], missing[job]
-    return Step(
-        Jobs(told, rows, {job: missing[job] for job in missing.keys() - rows.keys()}), tuple(placements), tuple(events)
-    )
+    still = {job: missing[job] for job in missing.keys() - rows.keys()}
+    details = {job: one for job, one in jobs.details.items() if job in told}
+    return Step(Jobs(told, rows, still, details, jobs.recipes), tuple(placements), tuple(events))
 
 
 def remembered(placements: Iterable[Placement]) -> Jobs:
@@ -92,7 +107,7 @@ def ranks_of(hosts: tuple[str, ...], tasks: int, tasks_per_host: int) -> tuple[R
     return tuple(RankPlace(rank=rank, host=hosts[rank // tasks_per_host]) for rank in range(tasks))
 
 
-def _placements(queued: Queued, known: Placement | None, read_ms: int) -> Iterator[Placement]:
+def _placements(queued: Queued, known: Placement | None, read_ms: int, detail: Detailed | None) -> Iterator[Placement]:
     """What a row adds to what is known of its job."""
     state, attempt = queued.job.state.lower(), queued.job.attempt
     if not state or (known is not None and attempt < known.attempt):  # not understood, or older than what is known
@@ -105,20 +120,22 @@ def _placements(queued: Queued, known: Placement | None, read_ms: int) -> Iterat
         if state == "completing" and known is not None and known.attempt == attempt and _differs(known, state):
             yield changed(known, state=state)
         return
-    placement = _placed(queued, read_ms)
+    placement = _placed(queued, read_ms, detail)
     if known is None or known.attempt < attempt or _news(known, placement):
         yield _kept(known, placement)
 
 
-def _placed(queued: Queued, read_ms: int) -> Placement:
+def _placed(queued: Queued, read_ms: int, detail: Detailed | None) -> Placement:
     job = queued.job
     hosts, state = hostlist.names(job.nodes, Tally()), job.state.lower()
     end = _ms(job.end) if state in OVER else None  # of a job that runs it is the time limit
+    asked = detail.ranks if detail is not None and detail.attempt == job.attempt else ()
+    ranks = asked or ranks_of(hosts, queued.tasks, queued.tasks_per_node)
     return Placement(
         job=job.id,
         attempt=job.attempt,
         hosts=hosts,
-        ranks=ranks_of(hosts, queued.tasks, queued.tasks_per_node),
+        ranks=ranks,
         from_ms=_ms(job.start),
         to_ms=(read_ms if end is None else _last_ms(end, read_ms)) if state in OVER else None,
         state=state,

@@ -23,6 +23,7 @@ class JobSteps:
     """The collector `job_steps`."""
 
     name = "job_steps"
+    asks_driver = False
     interval_s = INTERVAL_S
 
     def __init__(self, host: Host) -> None:

@@ -11,12 +11,14 @@ from pathlib import Path
 import msgspec
 
 from collectors.growing import Growing, Lines, Resume, resume_of
+from collectors.journal_follow import Journal, readable
 from collectors.lines import Dated, Follower
 from collectors.source import Collected, Host, Seen
 
 INTERVAL_S = 0.2  # an event must leave within a second of its line
 RECORD_BYTES = 16 << 10  # the kernel's records are at most about 8 KiB, escapes included
 MAX_RECORDS = 5_000  # of one pass
+BOOT_S = 10.0  # that time stands still there: the file tells of every processor, which costs a millisecond
 _SEQUENCE = re.compile(rb"\d{1,4},(\d{1,19}),")
 _BOOT_TIME = re.compile(r"^btime (\d{1,12})$", re.MULTILINE)
 
@@ -25,14 +27,16 @@ class KernelLog:
     """The collector `kernel_log`."""
 
     name = "kernel_log"
+    asks_driver = False
     interval_s = INTERVAL_S
 
     def __init__(self, host: Host) -> None:
         self._host, self._path = host, host.root / host.settings.kernel_log
         self._resume = resume_of(host.places(self.name))
         self._follower = Follower(host.zone, history=self._resume is None, placed=False)
+        self._shown = host.settings.kernel_log
         self._whole = False
-        self._source: File | Device | None = None
+        self._source: File | Device | Journal | None = None
 
     def collect(self, now_ms: int) -> Collected:
         """New messages as events."""
@@ -55,6 +59,8 @@ class KernelLog:
 
     def _failed(self, error: OSError, now_ms: int) -> None:
         """The next look opens it anew: where it was left, or from its beginning if it was not there at all."""
+        if isinstance(self._source, Journal):
+            return  # it begins again by itself, not too often
         if isinstance(error, FileNotFoundError) and self._source is None and self._resume is None:
             self._whole = True
             self._follower.caught_up(now_ms)
@@ -63,15 +69,20 @@ class KernelLog:
             self._source.close()
             self._source = None
 
-    def _opened(self) -> "File | Device":
+    def _opened(self) -> "File | Device | Journal":
         if stat.S_ISCHR(os.stat(self._path).st_mode):
-            return Device(self._path, self._resume)
+            try:
+                return Device(self._path, self._resume)
+            except PermissionError:
+                if not readable(self._host.root):
+                    raise
+                return Journal(self._host.root, ("-k",), self._resume)  # who may not read the one may read the other
         return File(self._path, self._resume, self._host.root, whole=self._whole)
 
-    def _collected(self, source: "File | Device", dated: Sequence[Dated], place: bytes) -> Collected:
+    def _collected(self, source: "File | Device | Journal", dated: Sequence[Dated], place: bytes) -> Collected:
         strange = [one for one in dated if (told := one.reading.host) and not self._host.is_self(told)]
         seen = [
-            Seen(one.reading.record, one.at_ms, self._host.settings.kernel_log, one.line, host=self._host.name)
+            Seen(one.reading.record, one.at_ms, self._shown, one.line, host=self._host.name)
             for one in dated
             if one not in strange
         ]
@@ -105,9 +116,16 @@ class File(Growing):
     def __init__(self, path: Path, resume: Resume | None, root: Path, *, whole: bool) -> None:
         super().__init__(path, resume, whole=whole)
         self._root = root
+        self._boot_ms: float | None = None
+        self._asked = -BOOT_S  # when, by the monotonic clock
 
     def boot_ms(self, now_ms: int) -> float | None:
         """When the kernel started, as the host's own statistics tell it."""
+        if time.monotonic() - self._asked >= BOOT_S:
+            self._boot_ms, self._asked = self._booted_ms(), time.monotonic()
+        return self._boot_ms
+
+    def _booted_ms(self) -> float | None:
         try:
             found = _BOOT_TIME.search((self._root / "proc/stat").read_text(encoding="ascii", errors="replace"))
         except OSError:

@@ -5,8 +5,10 @@ from collections.abc import Iterable
 from collectors.identity import Names
 from collectors.source import Seen
 from sickbay.components import UNKNOWN
-from sickbay.messages import Event, Identity, Progress, Step, replace
+from sickbay.messages import MAX_MESSAGE, Event, Identity, Progress, Step, replace
 
+MAX_TOLD = 8 << 10  # characters of an event's texts; the topic takes 64 KiB of JSON, escapes included
+MAX_FACT, MAX_FACTS = 100, 24  # of one that has more
 MAX_IDENTITIES = 4096  # of one host
 
 
@@ -32,6 +34,17 @@ def progress_of(record: Progress | Step, seen: Seen) -> Progress | Step:
     return replace(record, job=job, at_ms=seen.at_ms, path=seen.path, line=seen.line)  # type: ignore[no-any-return]
 
 
+def fitting(event: Event) -> Event:
+    """The event as readers accept it and the topic takes it: a text of megabytes must not cost the event itself."""
+    told = (
+        len(event.message) + len(event.code) + sum(len(name) + len(value) for name, value in event.attributes.items())
+    )
+    if told <= MAX_TOLD and len(event.message) <= MAX_MESSAGE:
+        return event
+    facts = {name[:MAX_FACT]: value[:MAX_FACT] for name, value in list(event.attributes.items())[:MAX_FACTS]}
+    return replace(event, message=event.message[:MAX_MESSAGE], code=event.code[:MAX_FACT], attributes=facts)  # type: ignore[no-any-return]
+
+
 class Cards:
     """The devices of one host as its sources tell them: of two that claim one place, the newer."""
 
@@ -39,6 +52,11 @@ class Cards:
         self._rows: dict[str, Identity] = {}
         self.names = Names(())
         self.learn(known)
+
+    @property
+    def known(self) -> list[Identity]:
+        """All that was learnt."""
+        return list(self._rows.values())
 
     def learn(self, told: Iterable[Identity]) -> list[Identity]:
         """Take identities; those that are news."""

@@ -43,6 +43,7 @@ class NicSysfs:
     """The collector `nic_sysfs`."""
 
     name = "nic_sysfs"
+    asks_driver = False
 
     def __init__(self, host: Host) -> None:
         self.interval_s = host.settings.sample_s
@@ -57,20 +58,25 @@ class NicSysfs:
         seen: list[Seen] = []
         if self._looked_ms is None or not 0 <= now_ms - self._looked_ms < LOOK_AROUND_MS:
             self._looked_ms = now_ms
+            self._tree.let_go()
             self._ports, self._identities = look_around(self._tree)
             seen += [Seen(one, now_ms, RDMA, host=self._host.name) for one in self._identities]
         told = {port.component: dict(self._texts(port)) for port in self._ports}
         cells, events = self._read.read(told)
         records: list[Samples | Event] = [*rows.samples("port", cells, now_ms), *events]
         seen += [Seen(record, now_ms, RDMA, host=self._host.name) for record in records]
-        return Collected(seen, self._place(), problem=self._tree.blind())
+        absent = "" if self._ports else "no port of a network adapter"
+        return Collected(seen, self._place(), problem=self._tree.blind(), absent=absent)
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Let the files go."""
+        self._tree.let_go()
 
     def _texts(self, port: Port) -> Iterator[tuple[str, str]]:
+        if not self._tree.exists(port.folder):
+            return
         for file in port.files:
-            if text := self._tree.read(f"{port.folder}/{file}"):
+            if text := self._tree.again(f"{port.folder}/{file}"):
                 if file == "operstate" and text == "unknown":  # the driver keeps no state: its carrier stands for it
                     text = {"1": "up", "0": "down"}.get(self._tree.read(f"{port.folder}/carrier"), text)
                 yield file, text

@@ -46,6 +46,7 @@ class OpticEthtool:
     host: Host
     ask: Ask = tool.ask
     name: str = "optic_ethtool"
+    asks_driver: bool = True
     interval_s: float = 1.0
     _turns: dict[tuple[str, str], Turn] = field(default_factory=dict)
     _looked_ms: int | None = None
@@ -62,7 +63,7 @@ class OpticEthtool:
             due.due_ms = now_ms + due.every_ms
             path = f"ethtool {due.option} {due.interface}"
             seen = [Seen(record, now_ms, path, host=self.host.name) for record in self._answer(due, now_ms)]
-        return Collected(seen, problem=self._problem())
+        return Collected(seen, problem=self._problem(), absent="" if self._turns else "no port of a fabric")
 
     def close(self) -> None:
         """Nothing is held open."""

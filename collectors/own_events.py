@@ -1,5 +1,6 @@
 """What an agent tells of itself: that it is blind, that it sees again, and what it lost."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from collectors.formats.events import event
@@ -23,12 +24,17 @@ class Blindness:
         """Why it is blind somewhere, empty where it is not."""
         return "; ".join(f"{source}: {why}" for source, (_, _, why) in list(self._since.items()))
 
+    def forget(self, sources: Iterable[str]) -> None:
+        """These are not asked any more."""
+        for source in sources:
+            self._since.pop(source, None)
+
     def told(self, source: str, problem: str, now_ms: int) -> list[Event]:
         """The events of one collection: at the beginning, again while it lasts, and at the end."""
         since, last, _ = self._since.get(source, (now_ms, 0, ""))
         if not problem:
             return [self._back(source, since, now_ms)] if self._since.pop(source, None) else []
-        again = now_ms - last >= AGAIN_MS
+        again = not 0 <= now_ms - last < AGAIN_MS  # also where the clock was set back
         self._since[source] = (since, now_ms if again else last, problem)
         facts = {"source": source, "since_ms": str(since)}
         return [_of("monitor.blind", self.host, source, problem, facts, now_ms)] if again else []
@@ -53,7 +59,7 @@ class Losses:
 
     def told(self, now_ms: int) -> list[Event]:
         """The events that are due."""
-        due = [one for one in self._lost if now_ms - self._told_ms.get(one, 0) >= LOST_MS]
+        due = [one for one in self._lost if not 0 <= now_ms - self._told_ms.get(one, 0) < LOST_MS]
         self._told_ms |= dict.fromkeys(due, now_ms)
         return [self._event(source, *self._lost.pop(source), now_ms) for source in due]
 

@@ -12,16 +12,26 @@ from importlib import import_module
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from collectors.poll_frames import Framer
-from sickbay import selfmetrics
+from sickbay import actions, selfmetrics
+from sickbay.actions import Control
 from sickbay.log import Appender, LogError, TooLarge, UnknownTopic
 from sickbay.messages import AnyMessage, encode
 from sickbay.schema import Samples
 from sickbay.seal import Seal, host_key, sealed
 from sickbay.selfmetrics import SelfMetrics
 from sickbay.settings import Config
-from sickbay.topics import EVENTS
+from sickbay.topics import EVENTS, STEPS
 
-CATALOGUE: Mapping[str, str] = {"slurm": "collectors.scheduler_slurm:sources"}
+CATALOGUE: Mapping[str, str] = {
+    "slurm": "collectors.scheduler_slurm:sources",
+    "kubernetes": "collectors.scheduler_kubernetes:sources",
+    "gnmi": "collectors.switch_gnmi:sources",
+    "snmp": "collectors.switch_snmp:sources",
+    "syslog": "collectors.switch_syslog:sources",
+    "inventory": "collectors.inventory:sources",
+    "facility": "collectors.facility_redfish:sources",
+    "infiniband": "collectors.fabric_infiniband:sources",
+}
 
 WANTED: Mapping[str, Callable[[Config], bool]] = {  # entry: whether the settings give it something to ask
     "slurm": lambda config: config.remediation.scheduler == "slurm",
@@ -49,7 +59,7 @@ class Outgoing(NamedTuple):
 
     topic: str
     key: str
-    message: AnyMessage
+    message: AnyMessage | Control
 
 
 class Polled(NamedTuple, Generic[S]):
@@ -81,7 +91,7 @@ class Source(Generic[S]):
     poll: Callable[[S, int], Polled[S]]
     standing: Callable[[S], Sequence[Outgoing]] = lambda state: ()
     remembers: str = ""
-    remembered: Callable[[Iterable[AnyMessage]], S] | None = None
+    remembered: Callable[[Iterable[Any]], S] | None = None
     limit_s: float = 30.0
     close: Callable[[], None] = lambda: None
 
@@ -124,15 +134,15 @@ class Signer:
 
     key: bytes | None = None
     incarnation: int = field(default_factory=lambda: secrets.randbits(48))
-    _sequences: dict[str, int] = field(default_factory=dict)
+    _sequences: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def payload(self, told: Outgoing) -> bytes:
         """The record as it goes to the log."""
-        payload = encode(told.message)
-        if self.key is None or told.topic != EVENTS:
+        payload = _encoded(told.message)
+        if self.key is None or told.topic not in (EVENTS, STEPS):
             return payload
-        sequence = self._sequences.get(told.key, 0)
-        self._sequences[told.key] = sequence + 1
+        sequence = self._sequences.get((told.topic, told.key), 0)
+        self._sequences[told.topic, told.key] = sequence + 1
         seal = Seal(host=told.key, incarnation=self.incarnation, sequence=sequence)
         return sealed(payload, seal, host_key(self.key, told.key))
 
@@ -226,12 +236,16 @@ class Poller:
         turn.failing = str(error)
 
 
+def _encoded(message: AnyMessage | Control) -> bytes:
+    return actions.encode(message) if isinstance(message, Control) else encode(message)
+
+
 def _each_once(records: Sequence[Outgoing]) -> list[Outgoing]:
     """Records in order; of those that stand as they were just told, the first only."""
     found: list[Outgoing] = []
     seen: set[bytes] = set()
     for told in records:
-        payload = encode(told.message)
+        payload = _encoded(told.message)
         if payload not in seen:
             found.append(told)
         seen.add(payload)

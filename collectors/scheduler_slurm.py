@@ -1,12 +1,13 @@
-"""Slurm as three questions to poll: `squeue` for jobs, `scontrol` for nodes, a file for the topology."""
+"""Slurm as questions to poll: `squeue` for jobs, `scontrol` for nodes and what is decided, a file for the topology."""
 
 import os
 import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from collectors import host_slurm, job_slurm
+from collectors import host_slurm, job_details, job_slurm, slurm_site
 from collectors.formats import slurm_queue, slurm_topology
 from collectors.formats.reading import Tally
 from collectors.formats.slurm_show import shown_nodes
@@ -15,7 +16,7 @@ from sickbay.components import Kind, host_of, kind_of
 from sickbay.messages import AnyMessage, Edge, Event, Placement, replace
 from sickbay.programs import NoAnswer, Unasked, ask, environment
 from sickbay.settings import Config, Slurm
-from sickbay.topics import EVENTS, PLACEMENT, TOPOLOGY
+from sickbay.topics import CHANGES, EVENTS, PLACEMENT, TOPOLOGY
 
 FILE_EVERY_S = 30.0  # the topology is a file that people edit
 MAX_TOPOLOGY = 64 << 20  # bytes
@@ -26,23 +27,23 @@ Ask = Callable[..., str]  # (program, *arguments) -> what it prints; raises Poll
 Edges = dict[tuple[str, str, str], Edge]
 
 
-def sources(config: Config) -> list[Source[job_slurm.Jobs] | Source[host_slurm.Hosts] | Source[Edges]]:
+def sources(config: Config) -> list[Source[Any]]:
     """The questions that the settings ask for."""
     settings = config.slurm
     return of(Commands(settings), settings)
 
 
-def of(ask: Ask, settings: Slurm) -> list[Source[job_slurm.Jobs] | Source[host_slurm.Hosts] | Source[Edges]]:
+def of(ask: Ask, settings: Slurm) -> list[Source[Any]]:
     """The questions to a cluster that `ask` reaches."""
     jobs = Source(
         "slurm_jobs",
         settings.poll_s,
         job_slurm.Jobs(),
-        lambda state, now_ms: _jobs(ask, state, now_ms),
+        lambda state, now_ms: _jobs(ask, state, now_ms, settings.timeout_s),
         lambda state: [_placed(one) for one in job_slurm.standing(state)],
         PLACEMENT,
         lambda told: job_slurm.remembered(one for one in told if isinstance(one, Placement)),
-        limit_s=settings.timeout_s,
+        limit_s=3 * settings.timeout_s,
     )
     hosts = Source(
         "slurm_nodes",
@@ -51,8 +52,9 @@ def of(ask: Ask, settings: Slurm) -> list[Source[job_slurm.Jobs] | Source[host_s
         lambda state, now_ms: _hosts(ask, state, now_ms),
         limit_s=settings.timeout_s,
     )
+    others = [hosts, *slurm_site.sources(ask, settings)]
     if not settings.topology_conf:
-        return [jobs, hosts]
+        return [jobs, *others]
     edges: Source[Edges] = Source(
         "slurm_topology",
         FILE_EVERY_S,
@@ -62,7 +64,7 @@ def of(ask: Ask, settings: Slurm) -> list[Source[job_slurm.Jobs] | Source[host_s
         TOPOLOGY,
         _remembered,
     )
-    return [jobs, hosts, edges]
+    return [jobs, *others, edges]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +92,17 @@ class Commands:
         return answer.text
 
 
-def _jobs(ask: Ask, state: job_slurm.Jobs, now_ms: int) -> Polled[job_slurm.Jobs]:
+def _jobs(ask: Ask, state: job_slurm.Jobs, now_ms: int, limit_s: float) -> Polled[job_slurm.Jobs]:
     mark, tally = slurm_queue.mark_of(secrets.token_hex(8)), Tally()
     try:
         answer = list(slurm_queue.jobs(ask("squeue", *slurm_queue.question(mark)), mark, tally))
     except slurm_queue.Unreadable as error:
         raise PollFailed(f"squeue: {error}") from None
     step = job_slurm.polled(state, answer, now_ms)
-    told = [*map(_placed, step.placements), *map(_event, step.events)]
-    return Polled(step.jobs, told, tally.unparsed)
+    detailed = job_details.asked(ask, step.jobs, now_ms, limit_s, tally)
+    told = [*map(_placed, [*step.placements, *detailed.placements]), *map(_event, step.events)]
+    told += [Outgoing(CHANGES, one.target, one) for one in detailed.changes]
+    return Polled(detailed.jobs, told, tally.unparsed)
 
 
 def _hosts(ask: Ask, state: host_slurm.Hosts, now_ms: int) -> Polled[host_slurm.Hosts]:

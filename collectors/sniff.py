@@ -45,6 +45,8 @@ def sniff(head: bytes, name: str) -> Sniffed:
     best = Sniffed("unknown", 0.0, None)
     for kind, module_name in formats().items():
         module = cast(Document, import_module(module_name))
+        if best.confidence >= getattr(module, "MOST", 1.0):
+            continue  # it cannot be surer, and to ask it costs
         confidence = module.confidence(head, name)
         if confidence > best.confidence:
             best = Sniffed(kind, confidence, module.read)

@@ -4,15 +4,20 @@ A collector reads; it names nothing and sends nothing. It gets the time as an ar
 fails says so in `problem`; one that finds nothing says nothing.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import queue
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from collectors.formats.reading import Record
 from sickbay.components import UNKNOWN
+from sickbay.messages import Event
 from sickbay.settings import Agent
+
+MOST_HARD = 64  # hard events that wait for a second look
 
 
 class Seen(NamedTuple):
@@ -38,6 +43,22 @@ class Collected(NamedTuple):
     absent: str = ""  # why there is nothing to read here (no such device or tool): neither blind nor a problem
 
 
+@dataclass(slots=True)
+class Shared:
+    """What collectors of one host let each other know; each field has one writer."""
+
+    measured: bool = False  # an exporter tells of accelerators: nobody else needs to
+    reread_ms: int = 0  # a hard event was seen then: who asks a driver asks again, at once
+    driver: tuple[int, Sequence[Mapping[str, Any]]] = (0, ())  # when a driver last answered, and what
+    hangs: str = ""  # a driver does not answer: nothing more is asked of it
+    hard: "queue.Queue[Event]" = field(default_factory=lambda: queue.Queue(MOST_HARD))  # events to look after
+
+    def look_after(self, event: Event) -> None:
+        """A hard event for whoever looks a second time; in a storm of them the first ones do."""
+        with suppress(queue.Full):
+            self.hard.put_nowait(event)
+
+
 @dataclass(frozen=True, slots=True)
 class Host:
     """The host that is watched. `aliases`: what it calls itself in its logs. `places`: where earlier runs stopped."""
@@ -47,6 +68,7 @@ class Host:
     zone: tzinfo = UTC
     aliases: frozenset[str] = frozenset()
     places: Callable[[str], bytes | None] = lambda source: None
+    shared: Shared = field(default_factory=Shared)
 
     @property
     def root(self) -> Path:
@@ -68,6 +90,7 @@ class Collector(Protocol):
 
     name: str  # its own among the host's: what metrics and `place` are kept under
     interval_s: float
+    asks_driver: bool  # it calls a device's driver, or a tool that does: off where `driver_calls = false`
 
     def collect(self, now_ms: int) -> Collected:
         """What is new. Returns within the host's time limit, or else is counted as hanging."""
@@ -76,6 +99,13 @@ class Collector(Protocol):
     def close(self) -> None:
         """Let go."""
         ...
+
+
+@runtime_checkable
+class Patient(Protocol):
+    """A collector that may take longer than the host's time limit before it counts as hanging."""
+
+    limit_s: float
 
 
 Make = Callable[[Host], Sequence[Collector]]  # the collectors of one kind that the settings ask for: maybe none

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from collectors.spool_file import SpoolError, claimed, made
 
+BACK_MS = 2_000  # by which a clock may be corrected without a word
 OVERHEAD = 200  # bytes that an entry takes beside its payload: row, key, index
 
 
@@ -47,6 +48,7 @@ class Entry(NamedTuple):
     key: bytes
     sequence: int
     payload: bytes
+    live: bool = True  # not of a backlog
 
 
 class Fact(NamedTuple):
@@ -83,6 +85,9 @@ _DROP = (
     "first = min(first, excluded.first), last = max(last, excluded.last), lost = lost + 1"
 )
 _LIVE, _BACKLOG = _BY_AGE.format(">="), _BY_AGE.format("<")
+_TURNS = [(query, rank) for query in (_LIVE, _BACKLOG) for rank in sorted(Rank, reverse=True)]
+_LAST = "SELECT payload FROM entries WHERE rank = ? ORDER BY at_ms DESC, id DESC LIMIT ?"
+_OLDEST = "SELECT min(at_ms) FROM entries WHERE rank = ?"
 
 
 class Spool:
@@ -152,10 +157,13 @@ class Spool:
         *,
         facts: Iterable[Fact] = (),
         places: Mapping[str, bytes] | None = None,
+        told: Iterable[Dropped] = (),
     ) -> None:
-        """Store all of it or nothing. Raises sqlite3.Error."""
-        facts, now_ms = list(facts), max(now_ms, self._newest_ms)  # a clock that is set back changes no order
+        """Store all of it or nothing. `told`: drops that these drafts tell of. Raises sqlite3.Error."""
+        facts = list(facts)
         with self._write(full=True) as db:
+            _forget(db, told)
+            now_ms = self._dated(db, now_ms)
             grown = sum(self._insert(db, draft, now_ms) for draft in drafts)
             db.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?, ?)", facts)
             db.executemany("INSERT OR REPLACE INTO places VALUES (?, ?)", (places or {}).items())
@@ -164,6 +172,13 @@ class Spool:
         self._newest_ms = now_ms
         self._facts = self._facts | {(fact.topic, fact.key): fact for fact in facts}
         self._count(len(drafts) - gone, grown - freed)
+
+    def _dated(self, db: sqlite3.Connection, now_ms: int) -> int:
+        """When it is stored: a clock that is set back changes no order, and leaves nothing young for ever."""
+        if now_ms < self._newest_ms - BACK_MS:
+            db.execute("UPDATE entries SET at_ms = ? WHERE at_ms > ?", (now_ms, now_ms))
+            return now_ms
+        return max(now_ms, self._newest_ms)
 
     def _count(self, entries: int, size: int) -> None:
         with self._lock:
@@ -202,22 +217,41 @@ class Spool:
         db.executemany(_DROP, [(topic, sequence, sequence) for _, topic, sequence in gone])
         return len(gone), freed
 
-    def take(self, limit: int, limit_bytes: int, live_after_ms: int) -> list[Entry]:
-        """What to send next: what is newer than `live_after_ms` before the backlog, events first, each oldest first."""
+    def take(self, limit: int, limit_bytes: int, live_after_ms: int, old_frames: int | None = None) -> list[Entry]:
+        """What to send next: what is newer than `live_after_ms` before the backlog, events first, each oldest first.
+
+        `old_frames`: so many of the backlog's telemetry at most.
+        """
         with self._lock:
             found: list[Entry] = []
             size = 0
-            for query, rank in ((query, rank) for query in (_LIVE, _BACKLOG) for rank in sorted(Rank, reverse=True)):
-                rows = self._db.execute(query, (int(rank), live_after_ms, limit + len(self.held.flying)))
+            for query, rank in _TURNS:
+                own, live = limit - len(found), query is _LIVE
+                if rank is Rank.TELEMETRY and not live and old_frames is not None:
+                    own = min(own, old_frames)
+                rows = self._db.execute(query, (int(rank), live_after_ms, max(0, own) + len(self.held.flying)))
                 for row in rows:
-                    if len(found) >= limit or (found and size + len(row[4]) > limit_bytes):
+                    if own <= 0 or (found and size + len(row[4]) > limit_bytes):
                         break
                     if row[0] not in self.held.flying:
-                        found.append(Entry(*row))
+                        found.append(Entry(*row, live))
                         size += len(row[4])
+                        own -= 1
                 rows.close()
             self.held.flying |= {entry.id for entry in found}
             return found
+
+    def last(self, rank: Rank, limit: int) -> list[bytes]:
+        """The payloads of the newest entries of a rank, oldest first."""
+        with self._lock:
+            rows = self._db.execute(_LAST, (int(rank), limit)).fetchall()
+            return [row[0] for row in reversed(rows)]
+
+    def since_ms(self) -> int | None:
+        """When the oldest entry was stored, None where there is none."""
+        with self._lock:
+            ages = [self._db.execute(_OLDEST, (int(rank),)).fetchone()[0] for rank in Rank]
+            return min((age for age in ages if age is not None), default=None)
 
     def settle(self, delivered: Iterable[Entry], failed: Iterable[Entry], hopeless: Iterable[Entry] = ()) -> None:
         """What became of taken entries: delivered ones go, failed ones wait for their next turn, hopeless ones are
@@ -240,9 +274,9 @@ class Spool:
             return [Dropped(*row) for row in self._db.execute("SELECT topic, first, last, lost FROM dropped")]
 
     def forget(self, told: Iterable[Dropped]) -> None:
-        """These drops were told; of a topic that dropped more since, all is told again. Raises sqlite3.Error."""
+        """These drops were told; of a topic that dropped more since, only those are left. Raises sqlite3.Error."""
         with self._write(full=False) as db:
-            db.executemany("DELETE FROM dropped WHERE topic = ? AND first = ? AND last = ? AND lost = ?", told)
+            _forget(db, told)
 
     def facts(self) -> list[Fact]:
         """All facts."""
@@ -264,3 +298,9 @@ class Spool:
         if self._claim >= 0:
             os.close(self._claim)
             self._claim = -1
+
+
+def _forget(db: sqlite3.Connection, told: Iterable[Dropped]) -> None:
+    for one in told:
+        db.execute("UPDATE dropped SET lost = lost - ? WHERE topic = ?", (one.lost, one.topic))
+    db.execute("DELETE FROM dropped WHERE lost <= 0")

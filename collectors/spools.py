@@ -47,7 +47,9 @@ class Spools:
         self._held_places |= places or {}
         if not self.trouble or time.monotonic() >= self._try_at:
             try:
-                self.disk.add(drafts, now_ms, facts=self._held_facts.values(), places=self._held_places)
+                told = [drop for spool, drops in self._telling if spool is self.disk for drop in drops]
+                self.disk.add(drafts, now_ms, facts=self._held_facts.values(), places=self._held_places, told=told)
+                self._telling = [one for one in self._telling if one[0] is not self.disk]
                 self._places = self._places | self._held_places
                 self._held_facts, self._held_places, self.trouble = {}, {}, ""
                 return self._were_told()
@@ -75,6 +77,14 @@ class Spools:
                 self._places, self._held_places = self._places | self._held_places, {}
             except sqlite3.Error as error:
                 self._failed(error)
+
+    def place(self, source: str) -> bytes | None:
+        """Where a source stopped, also where that is not on disk yet."""
+        return self._held_places[source] if source in self._held_places else self.disk.place(source)
+
+    def since_ms(self) -> int | None:
+        """When the oldest entry that waits was stored, None where none does."""
+        return min((since for spool in self.all if (since := spool.since_ms()) is not None), default=None)
 
     def dropped(self) -> list[Dropped]:
         """Drops that were not told yet; whoever asks tells them in the next `add`."""

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 MOST_BYTES = 64 << 10  # of one file, unless the caller asks for more
+MOST_SMALL = 4096  # of a file of one value
+MOST_OPEN = 512  # files of one collector: 8 adapters have some 200
 MOST_ROW = 4096
 MOST_NAMES = 4096  # of one folder
 MOST_TROUBLES = 3  # told of one pass
@@ -28,6 +30,7 @@ class Tree:
 
     root: Path
     _troubles: dict[str, str] = field(default_factory=dict)
+    _open: dict[str, int] = field(default_factory=dict)  # files that are read again and again
 
     def read(self, path: str, most: int = MOST_BYTES) -> str:
         """The text of a file, stripped; "" where there is nothing to read."""
@@ -41,6 +44,31 @@ class Tree:
             self._trouble(path, error)
             return ""
         return raw.decode("utf-8", "replace").strip()
+
+    def again(self, path: str) -> str:
+        """As `read`, for a small file that is read every second: it stays open until `let_go`.
+
+        The kernel makes the text anew at each read from the beginning; a file whose device has gone says so.
+        """
+        handle = self._open.get(path)
+        try:
+            if handle is None:
+                handle = os.open(self._at(path), os.O_RDONLY | os.O_CLOEXEC)
+                if len(self._open) >= MOST_OPEN:
+                    self.let_go()
+                self._open[path] = handle
+            raw = os.pread(handle, MOST_SMALL, 0)
+        except (OSError, ValueError) as error:
+            if (stale := self._open.pop(path, None)) is not None:
+                os.close(stale)
+            self._trouble(path, error)
+            return ""
+        return raw.decode("utf-8", "replace").strip()
+
+    def let_go(self) -> None:
+        """Close what is open: another device may have the name of one that was here."""
+        while self._open:
+            os.close(self._open.popitem()[1])
 
     def names(self, path: str) -> list[str]:
         """The names in a folder, sorted; none where there is no such folder."""

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from collectors.source import Collected, Collector
+from collectors import states
+from collectors.source import Collected, Collector, Patient
+from collectors.states import State
 
 MAX_WAITING = 64  # collections that wait to be spooled, of all collectors; more make them wait too
 PUT_S = 0.5
@@ -42,6 +44,7 @@ class Watch:
     _thread: threading.Thread | None = None
     _place: bytes | None = None  # of the newest collection, and whether it failed
     _failed: bool = True
+    _said: tuple[str, str] | None = None  # problem and absence that the newest collection told
 
     def start(self) -> None:
         """Begin."""
@@ -74,11 +77,20 @@ class Watch:
     @property
     def trouble(self) -> str:
         """Why nothing comes of it: it hangs, or its thread ended; empty where all is well."""
-        since = self.busy_since
-        if since is not None and time.monotonic() - since > self.limit_s:
-            return f"a collection takes over {self.limit_s:g} s"
+        since, limit_s = self.busy_since, self.limit_s
+        if isinstance(self.collector, Patient):
+            limit_s = max(limit_s, self.collector.limit_s + 1.0)
+        if since is not None and time.monotonic() - since > limit_s:
+            return f"a collection takes over {limit_s:g} s"
         ended = self._thread is not None and not self._thread.is_alive() and not self.stop.is_set()
         return "its thread ended by itself" if ended else ""
+
+    @property
+    def state(self) -> State:
+        """What its source is in now."""
+        problem, absent = self._said or ("", "")
+        said = self._said is not None
+        return states.of(self.collector.name, problem=problem, absent=absent, hangs=self.trouble, collected=said)
 
     def _once(self) -> Done:
         at_ms, began = self.clock(), time.monotonic()
@@ -88,6 +100,7 @@ class Watch:
         except Exception as error:  # a fault of one collector must not silence the others
             collected = Collected(problem=f"{type(error).__name__}: {error}"[:300])
         self.busy_since = None
+        self._said = (collected.problem, collected.absent)
         return Done(self.collector.name, at_ms, time.monotonic() - began, collected)
 
     def _put(self, done: Done) -> None:

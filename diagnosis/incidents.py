@@ -29,6 +29,7 @@ SHARED_KINDS = frozenset({Kind.SWITCH, Kind.STORAGE, Kind.PDU, Kind.CDU, Kind.RA
 CARRIERS = frozenset({Kind.OPTIC, Kind.PORT, Kind.LINK})  # shared only where several hosts hang on them
 SHUTDOWN = "orderly_shutdown"  # work that nobody declared
 BLIND = frozenset({"host_blind", "accelerator_blind"})
+HOLDS_OTHERS = "pause_sent"  # whoever it holds up does not hang on it
 HOLDS = 0.95  # nights, budgets: least P to hold a host on what is no explicit code
 SILENT = frozenset({"process_exit", "monitor_fault", "pause_received", "congestion", "host_silent"})
 
@@ -110,7 +111,8 @@ def verdict_of(finding: Finding, dependants: tuple[Name, ...], case: Case, onset
         return Verdict.JOB
     kind = kind_of(head.component)
     hosts = {host_of(one) for one in dependants if kind_of(one) is Kind.HOST}
-    if kind in SHARED_KINDS or (kind in CARRIERS and len(hosts) > 1):
+    ends = 2 if kind is Kind.LINK else 1
+    if kind in SHARED_KINDS or (kind in CARRIERS and len(hosts) > ends and head.fault != HOLDS_OTHERS):
         return Verdict.SHARED
     return Verdict.COMPONENT
 

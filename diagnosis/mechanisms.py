@@ -22,12 +22,13 @@ Edge: TypeAlias = Literal[
     "same_domain",  # one scale-up domain: a host, a fabric, a rack; else one job is assumed
     "same_group",  # both work for one attempt
     "placed_on",  # one attempt, or one host where no placement tells
+    "lights",  # the symptom's module receives the light that the cause weakens
     "link_end",  # two ends of a link, or an optic and its port
     "shared_part",  # the symptom's component hangs below the cause's
     "powered_by",
     "cooled_by",
     "managed_by",
-    "routed_over",
+    "routed_over",  # the symptom, or its job, is on a host that the cause holds up
     "mounts",  # the symptom names the cause's storage target, or its host mounts it
     "runs",  # the symptom's host runs the version that the cohort shares
 ]
@@ -49,7 +50,7 @@ SETS: dict[str, frozenset[str]] = {
     ),
     "@network": frozenset(
         {
-            "link_down", "link_flap", "link_errors", "optic_fault", "nic_failed", "nic_degraded", "switch_down",
+            "link_down", "link_flap", "link_errors", "optic_fault", "link_attenuated", "nic_failed", "nic_degraded", "switch_down",
             "path_broken",
         }
     ),

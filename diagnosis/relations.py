@@ -6,7 +6,9 @@
 from diagnosis.case import Case
 from diagnosis.claims import Claim
 from diagnosis.mechanisms import Edge
-from sickbay.components import HOST_SCOPED, JOB_SCOPED, UNKNOWN, Kind, Name, host_of, kind_of, name, parts_of
+from sickbay.components import (
+    HOST_SCOPED, JOB_SCOPED, UNKNOWN, Kind, Name, ends_of, host_of, kind_of, name, parts_of,
+)  # fmt: skip
 from sickbay.messages import Relation
 
 ASSUMED = 0.6  # [house] worth of an edge that nothing contradicts and nothing tells
@@ -39,8 +41,12 @@ class Relations:
             return self.one_group(cause, symptom)
         if edge == "link_end":
             return float(_same_link(cause, symptom, self._case, _at(cause, symptom)))
+        if edge == "lights":
+            return float(_optic(symptom.component) in _told(cause, "lights"))
         if edge == "mounts":
             return self.mounted(cause, symptom)
+        if edge == "routed_over" and (held := _told(cause, "hosts")):
+            return max(self.below(cause, symptom), self._held(symptom, held))
         return self.below(cause, symptom)
 
     def below(self, cause: Claim, symptom: Claim) -> float:
@@ -78,10 +84,19 @@ class Relations:
         if cause.component in (one.peer for one in symptom.evidence):
             return 1.0
         host = _host(symptom.component)
-        clients = {client for one in cause.evidence for client in one.facts.get("hosts", "").split(", ")}
+        clients = _told(cause, "hosts")
         if host:
             return float(host in clients) or self.below(cause, symptom)
         return self.one_group(cause, symptom)
+
+    def _held(self, symptom: Claim, hosts: frozenset[str]) -> float:
+        """The symptom shows on one of the hosts, or in a job that ran on one of them."""
+        if host := _host(symptom.component):
+            return float(host in hosts)
+        at = _at(symptom, symptom)
+        view, own = self._case.placements.at(at), self.jobs_of(symptom, at)
+        ran = {place.job for host in hosts for place in view.jobs_of(name(Kind.HOST, host))}
+        return float(bool(own & ran)) if len(self._case.placements) else ASSUMED
 
     def jobs_of(self, claim: Claim, at_ms: int | None) -> frozenset[str]:
         """Jobs that the claim is about: named by it, or placed on its component at the time."""
@@ -103,6 +118,15 @@ class Relations:
         return self._above[key]
 
 
+def _told(claim: Claim, fact: str) -> frozenset[str]:
+    """What a list among the facts of a claim's evidence names."""
+    return frozenset(one for each in claim.evidence for one in each.facts.get(fact, "").split(", ") if one)
+
+
+def _optic(component: Name) -> Name:
+    return Kind.OPTIC + ":" + component.partition(":")[2]
+
+
 def one_host(cause: Claim, symptom: Claim) -> float:
     """Both on one host; unknown hosts count as one only within the same input."""
     first, second = _host(cause.component), _host(symptom.component)
@@ -114,7 +138,7 @@ def one_host(cause: Claim, symptom: Claim) -> float:
 
 def jobs_on(component: Name, case: Case, at_ms: int | None) -> frozenset[str]:
     """Jobs that ran on a component at the time or shortly before."""
-    targets = [component]
+    targets = [component, *ends_of(component)]
     if kind_of(component) not in HOST_SCOPED:
         targets = [name(Kind.HOST, host) for host in case.topology.at(at_ms).hosts_under(component)]
     times = [None] if at_ms is None else [at_ms, at_ms - _BEFORE_MS]
@@ -151,7 +175,8 @@ def _ports(claim: Claim) -> frozenset[Name]:
     """The component as a port, by its name and by the address that its lines tell beside it."""
     host = _host(claim.component)
     told = {address for one in claim.evidence if (address := one.facts.get("pci"))}
-    return frozenset({_port(claim.component), *(name(Kind.PORT, host, address) for address in told if host)})
+    own = ends_of(claim.component) or (_port(claim.component),)
+    return frozenset({*own, *(name(Kind.PORT, host, address) for address in told if host)})
 
 
 def _port(component: Name) -> Name:

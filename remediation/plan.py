@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from diagnosis.case import Case
+from diagnosis.relations import jobs_on
 from remediation.verbs import Verb, fits, verbs
 from sickbay.components import HOST_SCOPED, UNKNOWN, Kind, Name, host_of, kind_of, name
 from sickbay.messages import Action, Incident, PlanStep, Verdict, replace, strength
@@ -35,6 +36,8 @@ KILLS = frozenset(
         "nic_failed", "fabric_fault", "accelerator_internal",
     }
 )  # fmt: skip
+LIGHT = frozenset({"optic_fault", "link_attenuated"})
+LIGHTLESS = frozenset({"light_lost", "laser_out", "light_cut_between", "light_cut_between_both_ways"})
 # Steps that need a part to blame, and verdicts that have none: the program, a person at work, or nobody knows.
 HARD = frozenset(
     {
@@ -54,6 +57,7 @@ class Step(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     on: str
     when: Literal["now", "at_checkpoint", "when_idle"] = "now"
     only: Literal["", "dead", "alive", "idle", "used"] = msgspec.field(default="", name="if")
+    verdict: Literal["", "component", "shared"] = ""
 
 
 @cache
@@ -74,13 +78,20 @@ def plan(incident: Incident, case: Case, lang: str = "en") -> tuple[PlanStep, ..
     for step in recipe(incident):
         if not applies(step, state) or (step.do in HARD and _spared(incident)):
             continue
+        if step.verdict not in ("", incident.verdict):
+            continue
         for target in targets(step, incident, case):
-            if fits(verbs()[step.do], target):
+            if fits(verbs()[step.do], target) and not _is_trunk(step, target, incident, case):
                 found.setdefault((step.do, target), _planned(step, target, incident, state, lang))
     if not found and incident.action is not Action.IGNORE:  # no step fits that kind of part: never no plan at all
         watch = Step(do="watch", on="component")
         return (_planned(watch, incident.component, incident, state, lang),)
     return tuple(found.values())
+
+
+def _is_trunk(step: Step, target: Name, incident: Incident, case: Case) -> bool:
+    """Only a host's own port is ever closed (night 16): a switch's may carry many others."""
+    return step.do == "isolate_port" and _is_switch(host_of(target), case, incident.onset_ms)
 
 
 def _spared(incident: Incident) -> bool:
@@ -120,11 +131,13 @@ def job_state(incident: Incident, case: Case) -> JobState:
     if _restarted(incident, case):
         return "restarted"
     shown = {one.fault for one in incident.evidence}
-    dark = incident.fault == "optic_fault" and shown & {"link_down", "link_flap"} - {"link_flap"}
-    lost = incident.fault == "optic_fault" and any(one.says == "light_lost" for one in incident.evidence)
+    dark = incident.fault in LIGHT and "link_down" in shown
+    lost = incident.fault in LIGHT and any(one.says in LIGHTLESS for one in incident.evidence)
     if not (shown & STANDS or incident.fault in KILLS or dark or lost):
         return "alive"
-    return "restarted" if _moves(incident, case) else "dead"
+    if not _moves(incident, case):
+        return "dead"
+    return "alive" if incident.fault in LIGHT else "restarted"  # a job outlives a link that came back
 
 
 def _restarted(incident: Incident, case: Case) -> bool:
@@ -168,6 +181,8 @@ def targets(step: Step, incident: Incident, case: Case) -> Iterator[Name]:
     elif step.on == "jobs":
         unknown = (UNKNOWN,) if incident.action is Action.RESTART_JOB else ()
         yield from (name(Kind.JOB, job) for job in incident.affected.jobs or unknown)
+    elif step.on == "own_jobs":  # of all that it hit only those that run on the part itself
+        yield from (name(Kind.JOB, job) for job in sorted(jobs_on(incident.component, case, incident.onset_ms)))
     elif step.on == "host":
         yield from _host(incident.component, case, incident.onset_ms)
     elif step.on == "dependants":

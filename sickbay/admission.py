@@ -18,9 +18,9 @@ from sickbay.log import Record
 from sickbay.messages import AnyMessage, Event, Identity, Message
 from sickbay.seal import Seal, host_key, opened
 from sickbay.settings import Security
-from sickbay.topics import EVENTS, STEPS, TELEMETRY
+from sickbay.topics import BACKFILL, EVENTS, STEPS, TELEMETRY
 
-AGENTS = frozenset({TELEMETRY, EVENTS, STEPS})  # what agents may write to
+AGENTS = frozenset({TELEMETRY, BACKFILL, EVENTS, STEPS})  # what agents may write to
 HEARSAY = frozenset({"job", "rank", "process", "path", "scheduler"})  # domains of kinds that blame no device
 LEAST_KEY = 16  # bytes
 MAX_CHECKED = 200_000  # name lists known to be their sender's own: one or two a host
@@ -62,8 +62,11 @@ class Admission:
             own_word(message, found.seal.host, found.proved)
         return Admitted(message, found.seal)
 
-    def frame(self, record: Record, schemas: Schemas) -> Frame:
-        """The frame in a record. Raises ValueError, and layouts.UnknownLayout (read the schemas topic, try again)."""
+    def frame(self, record: Record, schemas: Schemas, *, packed: bool = False) -> Frame:
+        """The frame in a record. Raises ValueError, and layouts.UnknownLayout (read the schemas topic, try again).
+
+        `packed`: it is a member of a relay's pack, whose key is the pod's: the sender is who the frame says it is.
+        """
         payload = record.value or b""
         signed = len(payload) > _SIGNED_AT and bool(payload[_SIGNED_AT] & _SIGNED)
         if self.require_signed and not signed:
@@ -71,7 +74,8 @@ class Admission:
         frame = wire.decode(payload, schemas, key=self.key_of if self.key is not None and signed else None)
         if self.require_signed and not frame.verified:
             raise Refused("its signature cannot be checked: name the cluster's key in [security] key_file")
-        same_sender(frame.host, record)
+        if not packed:
+            same_sender(frame.host, record)
         for matrix in frame.tables:
             self._own(frame.host, matrix.names)
         return frame

@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {  # name: (where, one line of help)
     ),
     "demo": ("sickbay.commands.demo:demo", "Watch a small simulated cluster break and be diagnosed."),
     "poll": ("sickbay.commands.poll:poll", "Poll schedulers: what runs where, and what they say of hosts."),
+    "relay": ("sickbay.commands.relay:relay", "Take in frames of a rack or pod over HTTPS, and pack them."),
     "process": ("sickbay.commands.process:process", "Run stages on the log: ticker, windows, diagnosis, ..."),
     "up": ("sickbay.commands.up:up", "Run everything in one process, also on a made-up site (--simulate)."),
     "incidents": ("sickbay.commands.incidents:incidents", "List, show, approve or reject what is to be done."),
@@ -30,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {  # name: (where, one line of help)
     "remediate": ("sickbay.commands.remediate:remediate", "Hold, requeue, test, release: as far as the mode allows."),
     "deadletter": ("sickbay.commands.deadletter:deadletter", "List what could not be read, and put it back."),
     "doctor": ("sickbay.commands.doctor:doctor", "Check this installation and say what is missing."),
+    "topology": ("sickbay.commands.topology:topology", "Tell the log what hangs on what, and show what it knows."),
     "report": ("sickbay.commands.report:report", "Tell the story of one incident: what, when, why, what was done."),
 }
 

@@ -71,6 +71,14 @@ def link(end: str, other: str = UNKNOWN) -> Name:
     return f"{Kind.LINK}:{'~'.join(ends)}"[:MAX_NAME]
 
 
+def ends_of(component: Name) -> tuple[Name, ...]:
+    """The ports at the known ends of a link, by its name."""
+    kind, _, rest = component.partition(":")
+    if kind != Kind.LINK or rest.startswith("~"):  # an end whose host only an input's path stands for
+        return ()
+    return tuple(f"{Kind.PORT}:{end}" for end in rest.split("~") if end not in ("", UNKNOWN))
+
+
 def path(end: str, other: str = UNKNOWN) -> Name:
     """The name of a network path between two addresses, in either direction the same."""
     return Kind.PATH + link(end, other).removeprefix(Kind.LINK)

@@ -22,7 +22,7 @@ SYMMETRIC = frozenset({Relation.LINK_END, Relation.SAME_GROUP})
 OWNERS = frozenset({Kind.HOST, Kind.SWITCH})  # what ports belong to
 
 Key: TypeAlias = tuple[Name, Relation, Name]
-Rank: TypeAlias = tuple[int, int]
+Rank: TypeAlias = tuple[int, int, int]
 
 _KINDS = {str(kind): kind for kind in Kind}
 _KINDS_BY_NAME = {
@@ -30,11 +30,13 @@ _KINDS_BY_NAME = {
     *((str(kind), str(Kind.SWITCH)) for kind in HOST_SCOPED),
     (str(Kind.OPTIC), str(Kind.PORT)),
 }  # (child, parent) that names and links tell without an edge
+WRITTEN = frozenset({"inventory", "netbox", "slurm", "import"})  # sources that people wrote down: what is seen wins
 BEGIN, END = -(2**63), 2**63
 
 
 class Conflict(NamedTuple):
-    """Edges that cannot all be true: `self_edge`, `bad_name`, `two_parents`, `end_taken` or `cycle`."""
+    """Edges that cannot all be true: `self_edge`, `bad_name`, `two_parents`, `end_taken`, `cycle`, or
+    `sources_disagree`: then the first of them is held to be true."""
 
     what: str
     edges: tuple[Edge, ...]
@@ -170,9 +172,16 @@ def other_of(key: Key, component: Name) -> Name:
 
 
 def rank(edge: Edge) -> Rank:
-    """How late a word is: when it was told or from when it holds, whichever is later."""
+    """How good a word is: what was seen before what people wrote down, then the later: when it was told or from when
+    it holds, whichever is later."""
     begin = begin_of(edge)
-    return (max(begin, BEGIN if edge.seen_ms is None else edge.seen_ms), begin)
+    seen = edge.source.partition(":")[0] not in WRITTEN
+    return (int(seen), max(begin, BEGIN if edge.seen_ms is None else edge.seen_ms), begin)
+
+
+def log_key(edge: Edge) -> str:
+    """The key of an edge in the log, where only the newest record of a key is kept: each source's word is its own."""
+    return f"{edge.child} {edge.relation} {edge.parent} {edge.source}".replace("\n", " ")
 
 
 def begin_of(edge: Edge) -> int:
@@ -203,6 +212,17 @@ def refusal(edge: Edge) -> str:
         return "self_edge"
     ends = (edge.child, edge.parent)
     return "bad_name" if any(kind(end) is None or parts_of(end)[0] in ("", UNKNOWN) for end in ends) else ""
+
+
+def disagreement(claims: list[Edge]) -> Conflict | None:
+    """Claims to one place of which one is the best word, and another source says otherwise; None for all else."""
+    last = max((rank(edge) for edge in claims), default=None)
+    best = [edge for edge in claims if rank(edge) == last]
+    if len(best) != 1:
+        return None  # as good as each other: a conflict of its own
+    others = [edge for edge in claims if edge.source != best[0].source]
+    other = sorted(others, key=lambda edge: (edge.parent, edge.child))
+    return Conflict("sources_disagree", (best[0], *other)) if other else None
 
 
 def rivals(index: Index) -> list[Conflict]:

@@ -83,6 +83,11 @@ class History:
         """Window features of one telemetry table: a row per component and window; `time` is the window's end."""
         return self.scan(f"features_{table}", since, until)
 
+    def telemetry(self, table: str, since: Moment | None = None, until: Moment | None = None) -> pl.LazyFrame:
+        """Telemetry that came too late for windows, as it was measured; each value once."""
+        rows = self.scan(f"telemetry_{table}", since, until).sort("partition", "offset")
+        return rows.unique([*SENT, "component", "at_ms"], keep="first", maintain_order=True)
+
     def gaps(self) -> pl.LazyFrame:
         """What retention removed before the archive had it: offsets `from_offset` to `to_offset` (exclusive)."""
         return self.scan("gaps")

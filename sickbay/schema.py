@@ -4,7 +4,7 @@ The one source for docs, frames, windows and dashboards. Units stand in the name
 a counter, never 0. A column is added at the end of its table; one that changes its meaning gets a new name.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -36,19 +36,16 @@ class Table:
     name: str
     component: str  # kind of the component a row speaks of
     columns: tuple[Column, ...]
+    names: tuple[str, ...] = field(init=False, repr=False, compare=False)  # of all columns, in order
+    _by_name: dict[str, Column] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", tuple(column.name for column in self.columns))
+        object.__setattr__(self, "_by_name", {column.name: column for column in self.columns})
 
     def column(self, name: str) -> Column:
         """The column of that name. Raises KeyError."""
-        return next(column for column in self.columns if column.name == name) if name in self.names else _no(name)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """All column names, in order."""
-        return tuple(column.name for column in self.columns)
-
-
-def _no(name: str) -> Column:
-    raise KeyError(name)
+        return self._by_name[name]
 
 
 def gauge(name: str, unit: str, meaning: str, *, peer: bool = False, low: bool = False) -> Column:
@@ -171,6 +168,10 @@ HOST = Table(
         gauge("pressure_cpu_ratio", "ratio 0-1", "share of the last 10 s in which some task waited for a processor"),
         gauge("pressure_memory_ratio", "ratio 0-1", "share of the last 10 s in which some task waited for memory"),
         gauge("pressure_io_ratio", "ratio 0-1", "share of the last 10 s in which some task waited for storage"),
+        gauge("management_up", "0/1", "1: its management controller answered", low=True),
+        gauge("powered", "0/1", "1: switched on, as its management controller tells", low=True),
+        gauge("inlet_temperature_celsius", "degC", "air that it takes in"),
+        gauge("power_watts", "W", "of the whole machine, as its management controller tells"),
     ),
 )
 

@@ -15,7 +15,7 @@ OTHER = "other"
 PACKAGES = ("kernel", "collectors", "streams", "diagnosis", "remediation", "dashboards", "simulator")
 UNITS = (
     "seconds", "bytes", "records", "frames", "rows", "windows", "events", "lines", "claims", "incidents", "errors",
-    "actions", "targets", "alerts",
+    "actions", "targets", "alerts", "sources",
 )  # fmt: skip
 
 # From an idle event's way (design: p99 <= 1 s) to a rebuild (<= 30 s) and a broker's outage (10 min).
@@ -51,7 +51,12 @@ LOG_LAG = Metric(
 )
 LOG_BLIND = Metric("kernel", "log_blind", "records", "counter", ("topic",), "Removed before a processor read them.")
 LOG_DUPLICATE = Metric("kernel", "log_duplicate", "records", "counter", ("topic",), "Told twice by a sender: dropped.")
-LOG_MISSED = Metric("kernel", "log_missed", "records", "counter", ("topic",), "Lost, by gaps in sequence numbers.")
+LOG_MISSED = Metric(
+    "kernel", "log_missed", "records", "counter", ("topic",), "Lost or late, by gaps in sequence numbers."
+)
+LOG_FOUND = Metric(
+    "kernel", "log_found", "records", "counter", ("topic",), "Missed before, and not lost: late, or sent as backfill."
+)
 WIRE_DECODED = Metric("kernel", "wire_decoded", "frames", "counter", (), "Frames decoded.")
 WIRE_DROPPED = Metric("kernel", "wire_dropped", "rows", "counter", ("table",), "Rows of tables not known here.")
 FORMATS_SKIPPED = Metric(
@@ -59,6 +64,10 @@ FORMATS_SKIPPED = Metric(
 )
 PROBE_DURATION = Metric("collectors", "probe_duration", "seconds", "histogram", ("source",), "Time of one collection.")
 PROBE_FAILED = Metric("collectors", "probe", "errors", "counter", ("source",), "Collections that failed or timed out.")
+SOURCE_STATE = Metric(
+    "collectors", "state", "sources", "gauge", ("source", "state"),
+    "1: the source is in this state: ok, absent, blind, hangs, off or waits.",
+)  # fmt: skip
 WINDOWS_CLOSED = Metric("streams", "closed", "windows", "counter", ("table",), "Windows closed.")
 ROWS_LATE = Metric("streams", "late", "rows", "counter", ("table",), "Rows that came after their window had closed.")
 CLAIMS_MADE = Metric("diagnosis", "made", "claims", "counter", ("detector",), "Evidence records put out.")
@@ -74,6 +83,18 @@ DEAD_LETTERS = Metric("kernel", "dead_letter", "records", "counter", ("topic", "
 SPOOL_BYTES = Metric("collectors", "spool", "bytes", "gauge", (), "What an agent keeps until the log has it.")
 SPOOL_DROPPED = Metric(
     "collectors", "spool_dropped", "records", "counter", (), "Dropped by an agent whose spool was full."
+)
+SPOOL_AGE = Metric(
+    "collectors", "spool_age", "seconds", "gauge", (), "Age of the oldest record that waits in an agent's spool."
+)
+LOG_AWAY = Metric(
+    "collectors", "log_away", "seconds", "gauge", (), "For how long the log has not taken what an agent sends."
+)
+FRAMES_SENT = Metric(
+    "collectors", "sent", "frames", "counter", ("way",), "Frames that agents put into the log: live, or as backfill."
+)
+DIRECT_ALERTS = Metric(
+    "collectors", "direct", "alerts", "counter", ("status",), "Hardware codes told to Alertmanager by an agent itself."
 )
 EVENTS_SENT = Metric("collectors", "sent", "events", "counter", ("kind",), "Events that agents put into the log.")
 ACTIONS_CHANGED = Metric(
@@ -93,6 +114,13 @@ INCIDENT_SINCE = Metric(
 SCHEDULER_ERRORS = Metric("remediation", "scheduler", "errors", "counter", ("kind",), "Calls of the scheduler in vain.")
 ONSET_TO_HOLD = Metric("remediation", "onset_to_hold", "seconds", "histogram", (), "From the onset to the hold.")
 
+LISTEN_ACCEPTED = Metric(
+    "collectors", "listen_accepted", "records", "counter", ("kind",), "Rows and records that a listener took."
+)
+LISTEN_REFUSED = Metric(
+    "collectors", "listen_refused", "records", "counter", ("kind", "reason"), "What a listener did not take, and why."
+)
+
 ARCHIVED = Metric("streams", "archived", "rows", "counter", ("table",), "Rows written into the archive.")
 ARCHIVE_DAMAGED = Metric(
     "streams", "archive_damaged", "records", "counter", ("topic",), "Records that the archive could not read."
@@ -107,12 +135,16 @@ ARCHIVE_SINCE = Metric(
 
 METRICS: tuple[Metric, ...] = (
     LOG_APPENDED, LOG_READ, LOG_ERRORS, LOG_COMMIT, LOG_LAG, LOG_BLIND, LOG_DUPLICATE, LOG_MISSED,
-    WIRE_DECODED, WIRE_DROPPED, FORMATS_SKIPPED, PROBE_DURATION, PROBE_FAILED,
+    LOG_FOUND,
+    WIRE_DECODED, WIRE_DROPPED, FORMATS_SKIPPED, PROBE_DURATION, PROBE_FAILED, SOURCE_STATE,
     WINDOWS_CLOSED, ROWS_LATE,
     CLAIMS_MADE, DETECTOR_ERRORS, INCIDENTS_OPEN, ONSET_TO_INCIDENT,
     SCHEDULER_ERRORS, ONSET_TO_HOLD,
-    HEARTBEAT_AGE, DEAD_LETTERS, SPOOL_BYTES, SPOOL_DROPPED, EVENTS_SENT, ACTIONS_CHANGED, TARGETS_HELD,
+    HEARTBEAT_AGE, DEAD_LETTERS, SPOOL_BYTES, SPOOL_DROPPED, EVENTS_SENT,
+    SPOOL_AGE, LOG_AWAY, FRAMES_SENT, DIRECT_ALERTS,
+    ACTIONS_CHANGED, TARGETS_HELD,
     ALERTS_STANDING, ALERTS_SENT, ALERT_ERRORS, INCIDENT_SINCE,
+    LISTEN_ACCEPTED, LISTEN_REFUSED,
     ARCHIVED, ARCHIVE_DAMAGED, ARCHIVE_LOST, ARCHIVE_ERRORS, ARCHIVE_SINCE,
 )  # fmt: skip
 

@@ -1,24 +1,48 @@
-"""Sequence numbers of senders: what was told twice, and what is missing. They count per (host, topic), with no hole."""
+"""Sequence numbers of senders: what was told twice, and what is missing. They count per (host, topic), with no hole.
 
+What is missing may still come: after an outage a sender puts live records before its backlog, and in the place of a
+frame that went to the backfill topic stands an empty one with its number. So a gap is counted where it opens
+(`missed`), and what fills it later is counted too (`found`): lost is the difference.
+"""
+
+from bisect import bisect_right
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 MAX_SENDERS = 200_000  # the longest silent ones are forgotten beyond
 REMEMBERED = 1024  # numbers behind the newest by which a repeated record is known: some batches of a producer
+MAX_HOLES = 64  # of one sender: of more, the oldest count as lost
 
 
 class Place(NamedTuple):
-    """What a number tells: whether the record is `fresh` (not there before), and how many before it are missing."""
+    """What a number tells: whether the record is `fresh` (not there before), how many numbers are missing since, and
+    whether it was `found`: missing before."""
 
     fresh: bool
     missed: int
+    found: bool = False
 
 
 @dataclass(slots=True)
 class _Sender:
     newest: int
     seen: set[int] = field(default_factory=set)  # within REMEMBERED of the newest
+    holes: list[tuple[int, int]] = field(default_factory=list)  # first and last missing number, ascending
+
+    def opened(self, first: int, last: int) -> None:
+        self.holes.append((first, last))
+        del self.holes[:-MAX_HOLES]
+
+    def filled(self, number: int) -> bool:
+        """Whether the number was missing; it is no more."""
+        at = bisect_right(self.holes, number, key=lambda hole: hole[0]) - 1
+        if at < 0 or not self.holes[at][0] <= number <= self.holes[at][1]:
+            return False
+        first, last = self.holes[at]
+        self.holes[at : at + 1] = [one for one in ((first, number - 1), (number + 1, last)) if one[0] <= one[1]]
+        del self.holes[:-MAX_HOLES]
+        return True
 
 
 class Sequences:
@@ -40,8 +64,11 @@ class Sequences:
         if sequence in sender.seen:
             return Place(False, 0)
         missed = max(0, sequence - sender.newest - 1)
+        found = sequence < sender.newest and sender.filled(sequence)
+        if missed:
+            sender.opened(sender.newest + 1, sequence - 1)
         sender.seen.add(sequence)
         sender.newest = max(sender.newest, sequence)
         if len(sender.seen) > 2 * REMEMBERED:
             sender.seen = {one for one in sender.seen if one > sender.newest - REMEMBERED}
-        return Place(True, missed)
+        return Place(True, missed, found)

@@ -35,7 +35,8 @@ class LogSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=True
     """`[log]`: where the spine lies. A relative path counts from the settings file's folder."""
 
     engine: Annotated[
-        Literal["memory", "sqlite", "kafka"], Meta(description='"memory", "sqlite" (one machine) or "kafka"')
+        Literal["memory", "sqlite", "kafka", "https"],
+        Meta(description='"memory", "sqlite" (one machine), "kafka", or "https" (agents only: to a listener or relay)'),
     ] = "sqlite"
     path: Annotated[str, Meta(min_length=1, description="a directory on a local disk, for sqlite")] = "sickbay-log"
     max_bytes: (
@@ -47,6 +48,10 @@ class LogSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=True
             pattern=r"^([^\s,:]+:\d+(,[^\s,:]+:\d+)*)?$", description="host:port,host:port of some brokers, for kafka"
         ),
     ] = ""
+    url: Annotated[
+        str, Meta(pattern=r"^(https://[^\s?#]+)?$", description="https://host:port of a listener or relay, for https")
+    ] = ""
+    token_file: Annotated[str, Meta(description="a file that holds the token to show there")] = ""
     prefix: Annotated[
         str,
         Meta(
@@ -97,6 +102,10 @@ class Agent(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     job_logs: Annotated[
         tuple[str, ...], Meta(description="patterns of training logs below the root, such as scratch/slurm-*.out")
     ] = ()
+    system_logs: Annotated[
+        tuple[str, ...], Meta(description="patterns of further logs of daemons below the root; usual ones are known")
+    ] = ()
+    journal: Annotated[bool, Meta(description="false: what daemons write into the system's journal is not read")] = True
     steps_socket: Annotated[
         str, Meta(description="where training jobs tell their steps, such as run/sickbay/steps.sock; empty: nowhere")
     ] = ""
@@ -238,7 +247,7 @@ class Config(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 # Settings that name a file or folder: a relative one counts from the settings file's folder.
 PATHS = {
-    "log": ("path", "ca_file", "certificate_file", "private_key_file", "password_file"),
+    "log": ("path", "ca_file", "certificate_file", "private_key_file", "password_file", "token_file"),
     "security": ("key_file",),
     "agent": ("spool",),
     "slurm": ("conf", "topology_conf"),

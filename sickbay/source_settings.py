@@ -109,7 +109,12 @@ class Listen(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
         16 << 20
     )
     max_series: Annotated[int, Meta(ge=1, description="series that one token may tell")] = 200_000
-    requests_per_s: Annotated[float, Meta(ge=0.1, le=100_000, description="requests of one token in a second")] = 100.0
+    requests_per_s: Annotated[
+        float, Meta(ge=0.1, le=100_000, description="requests of one token in a second, where its own row says nothing")
+    ] = 100.0
+    pod: Annotated[
+        str, Meta(max_length=240, description="the rack or pod that a relay packs frames of; empty: its host's name")
+    ] = ""
 
 
 SOURCE_PATHS = {

@@ -1,7 +1,8 @@
 """Time-versioned topology: what is part of, attached to, powered or cooled by what, and since when.
 
-Of two words on the same edge the later one counts (`seen_ms`, or the start it tells if that is later); an edge leaves
-only by a version that ends it, never because a sweep did not show it. What names tell needs no edge: `accelerator:h/x`
+Of two words on the same edge, or on a place that only one can have, what was seen counts before what people wrote down
+(`edges.WRITTEN`), then the later one (`seen_ms`, or the start it tells if that is later); an edge leaves only by a
+version that ends it, never because a sweep did not show it. What names tell needs no edge: `accelerator:h/x`
 is part of `host:h`, `optic:h/p` of `port:h/p`; a host, and its port, are attached to the switch at the other end of
 the link. What cannot be true is recorded in `conflicts` and ignored.
 """
@@ -14,7 +15,6 @@ from typing import TypeAlias
 from sickbay.components import Kind, Name, parts_of
 from sickbay.cycles import loops
 from sickbay.edges import (
-    BEGIN,
     CONTAINMENT,
     END,
     OWNERS,
@@ -23,6 +23,7 @@ from sickbay.edges import (
     Key,
     Rank,
     begin_of,
+    disagreement,
     group_of,
     key_of,
     kind,
@@ -53,7 +54,7 @@ class Topology:
                 self._refused.setdefault((key, why), Conflict(why, (edge,)))
                 continue
             known = self._edges.setdefault((key, edge.from_ms, edge.to_ms), edge)
-            if (BEGIN if known.seen_ms is None else known.seen_ms) < (BEGIN if edge.seen_ms is None else edge.seen_ms):
+            if known is not edge and (rank(known), known.source) < (rank(edge), edge.source):
                 self._edges[key, edge.from_ms, edge.to_ms] = edge
         self._views: dict[int, View] = {}
 
@@ -78,9 +79,9 @@ class Topology:
 
     @cached_property
     def conflicts(self) -> tuple[Conflict, ...]:
-        """What was ignored. Cycles are those of the latest view."""
+        """What was ignored. Cycles, and what sources disagree on, are those of the latest view."""
         cycles = [Conflict("cycle", edges) for edges in self.at().cycles()]
-        return (*self._refused.values(), *rivals(self._index), *cycles)
+        return (*self._refused.values(), *rivals(self._index), *cycles, *self.at().disagreements())
 
     def at(self, at_ms: int | None = None) -> "View":
         """The topology at that time; None = after everything told, planned changes too."""
@@ -163,6 +164,26 @@ class View:
             told = (self._told(child).items() for child in sorted(group))
             found.append(tuple(edge for ups in told for (_, parent), edge in ups if parent in group))
         return found
+
+    def disagreements(self) -> list[Conflict]:
+        """Places that only one can have and sources give to several: the best word is held to be true."""
+        places = [self._places(keys) for keys in self._index.up.values() if len(keys) > 1]
+        links = [[key for key in keys if key[1] is Relation.LINK_END] for keys in self._index.near.values()]
+        places += [[keys] for keys in links if len(keys) > 1]
+        found = []
+        for keys in (keys for group in places for keys in group if len(keys) > 1):
+            claims = [edge for key in keys if (edge := self._in_force(key))]
+            if len(claims) > 1 and (conflict := disagreement(claims)):
+                found.append(conflict)
+        return found
+
+    @staticmethod
+    def _places(keys: list[Key]) -> list[list[Key]]:
+        """Edges of one child by the place that they claim, where only one can have it."""
+        groups: dict[tuple[Relation, str], list[Key]] = {}
+        for key in keys:
+            groups.setdefault((key[1], group_of(key)), []).append(key)
+        return list(groups.values())
 
     @cached_property
     def _loops(self) -> list[frozenset[Name]]:

@@ -120,6 +120,18 @@ def _limit(count: int, most: int, what: str) -> None:
         raise ValueError(f"{count} {what}, a frame holds at most {most}: send fewer at once")
 
 
+def emptied(payload: bytes, key: bytes | None = None) -> bytes:
+    """The frame without its tables: its number stands for it where it was to be, while it goes elsewhere itself.
+
+    Raises FrameError.
+    """
+    head = _head(payload)
+    host, _ = _host(payload, head)
+    offset = None if head.offset == _NO_OFFSET else head.offset
+    numbered = {"sequence": head.sequence, "incarnation": head.incarnation, "sent_ms": head.sent_ms}
+    return encode(host, (), **numbered, clock_offset_ms=offset, key=key)
+
+
 class _Head(NamedTuple):
     magic: bytes
     flags: int

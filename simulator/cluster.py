@@ -14,6 +14,7 @@ from sickbay.components import Kind, Name, name
 from sickbay.messages import Edge, Identity, Relation
 
 Layout = Literal["leaf", "rail"]
+Fabric = Literal["ethernet", "infiniband"]
 
 # Where an eight-card board of the HGX kind puts its cards and their NICs.
 ACCELERATOR_PCI = ("18:00", "2a:00", "3a:00", "5d:00", "9a:00", "ab:00", "ba:00", "db:00")
@@ -33,6 +34,7 @@ class Card:
     leaf: str
     leaf_port: str
     address: str  # of the NIC on the training network
+    fabric: Fabric = "ethernet"
 
     @property
     def pci(self) -> str:
@@ -60,9 +62,15 @@ class Card:
         return name(Kind.ACCELERATOR, self.host, self.pci)
 
     @property
+    def rdma(self) -> str:
+        """RDMA device of the NIC."""
+        return f"mlx5_{self.index}"
+
+    @property
     def port(self) -> Name:
-        """Name of the NIC's port: the training network is Ethernet, so everybody calls it by its interface."""
-        return name(Kind.PORT, self.host, self.interface)
+        """Name of the NIC's port: on Ethernet everybody calls it by its interface, else by its RDMA device."""
+        own = (self.interface,) if self.fabric == "ethernet" else (self.rdma, "1")
+        return name(Kind.PORT, self.host, *own)
 
     @property
     def switch_port(self) -> Name:
@@ -79,6 +87,7 @@ class Cluster:
     cards: tuple[Card, ...]
     per_host: int = 8
     layout: Layout = "leaf"
+    breakout: int = 1  # ports of a switch that one module serves
 
     @cached_property
     def host_index(self) -> dict[str, int]:
@@ -143,7 +152,7 @@ def _edges(card: Card) -> tuple[Edge, ...]:
 
 def build(
     *, seed: int = 0, hosts: int = 8, per_host: int = 8, layout: Layout = "leaf", hosts_per_leaf: int = 2,
-    names: Sequence[str] = (),
+    names: Sequence[str] = (), breakout: int = 1, fabric: Fabric = "ethernet",
 ) -> Cluster:  # fmt: skip
     """A cluster whose names depend on `seed` only, where none are given. `leaf`: a host hangs on one leaf; `rail`: a
     leaf per card index."""
@@ -154,16 +163,16 @@ def build(
     count = per_host if layout == "rail" else -(-len(names) // hosts_per_leaf)
     leaves = tuple(f"leaf-{site}-{i + 1:02d}" for i in range(count))
     cards = tuple(
-        _card(rng, host, row, index, per_host, leaves, layout, hosts_per_leaf)
+        _card(rng, host, row, index, per_host, leaves, layout, hosts_per_leaf, fabric)
         for row, host in enumerate(names)
         for index in range(per_host)
     )
-    return Cluster(hosts=names, leaves=leaves, cards=cards, per_host=per_host, layout=layout)
+    return Cluster(names, leaves, cards, per_host, layout, breakout)
 
 
 def _card(
     rng: np.random.Generator, host: str, row: int, index: int, per_host: int, leaves: tuple[str, ...],
-    layout: Layout, hosts_per_leaf: int,
+    layout: Layout, hosts_per_leaf: int, fabric: Fabric,
 ) -> Card:  # fmt: skip
     raw = rng.bytes(16).hex()
     rail = layout == "rail"
@@ -175,6 +184,7 @@ def _card(
         uuid=f"GPU-{raw[:8]}-{raw[8:12]}-{raw[12:16]}-{raw[16:20]}-{raw[20:]}",
         serial=f"16{int(raw[:10], 16) % 10**11:011d}",
         leaf=leaf,
-        leaf_port=f"Ethernet{socket * 4}",
+        leaf_port=str(socket + 1) if fabric == "infiniband" else f"Ethernet{socket * 4}",
+        fabric=fabric,
         address=f"10.{20 + index}.{row // 250}.{row % 250 + 1}",
     )

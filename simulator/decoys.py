@@ -6,7 +6,11 @@ from dataclasses import dataclass
 from simulator import lines
 from simulator.cluster import Card
 from simulator.expectation import Expectation
+from simulator.facility import FLOW
+from simulator.faults.facility import fed_with
 from simulator.faults.kit import Happening, host_name, job_name, ranks_of
+from simulator.faults.optics import PortClosed
+from simulator.faults.pause import Congestion, PartialSweep, PauseFromAfar
 from simulator.lines import Printed
 from simulator.world import World
 
@@ -180,6 +184,26 @@ def _nothing(world: World, host: str, what: str, title: str, at: int) -> Expecta
     return Expectation(name=what, title=title, at_ms=world.ms(at), touched=frozenset(touched))
 
 
+@dataclass(slots=True)
+class LessCoolant:
+    """A coolant unit gives less at less load, as its controller is made to: nothing grows warmer (night 20's twin)."""
+
+    at: int
+    host: str
+    flow: float = 0.75
+
+    def tick(self, at_s: int, world: World) -> Iterator[Printed]:
+        """See the class."""
+        if at_s >= self.at:
+            unit = fed_with(self.host, world).cdu
+            world.now.facility[unit] = {"flow_litres_per_minute": FLOW * self.flow, "pump_ratio": 0.55}
+        yield from ()
+
+    def expect(self, world: World) -> Expectation:
+        """Nothing."""
+        return _nothing(world, self.host, "less_coolant", "coolant follows the load", self.at)
+
+
 DECOYS: dict[str, Callable[..., Happening]] = {
     "scancel_storm": CancelStorm,
     "checkpoint_pause": CheckpointPause,
@@ -188,4 +212,9 @@ DECOYS: dict[str, Callable[..., Happening]] = {
     "glitch": Glitch,
     "exporter_gap": ExporterGap,
     "profiling_blank": ProfilingBlank,
+    "less_coolant": LessCoolant,
+    "port_closed": PortClosed,
+    "pause_from_afar": PauseFromAfar,
+    "congestion": Congestion,
+    "partial_sweep": PartialSweep,
 }

@@ -3,40 +3,66 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+from simulator import facility
+from simulator.cable_files import CableFiles
 from simulator.cluster import Cluster
 from simulator.envelopes import ENVELOPES
 from simulator.moments import moment
 from simulator.prometheus import Recorder
+from simulator.faults.kit import Sweeping
 from simulator.scenario import Scenario
 from simulator.workload import Job
 
 
 def write(
     scenario: Scenario, folder: Path, *, until_s: int = 600, envelope: str = "syslog", step_s: int = 10,
-    metrics: bool = True,
+    metrics: bool = True, cables: bool = False,
 ) -> Path:  # fmt: skip
     """Write the night into `folder` (made if missing) and return it.
 
     `kern-HOST.log` per host that printed something, `slurm-ID.out` per job (training and watchdog lines), a
-    `METRIC.json` per metric, `topology.conf`, `scontrol_show_job.txt`.
+    `METRIC.json` per metric, `topology.conf`, `scontrol_show_job.txt`, a `SWITCH.log` per switch and a `slurmctld.log`
+    where they said something, `inventory.csv`, and `facility.csv` with the readings of power and cooling; with `cables`
+    the files of `cable_files`: modules and counters of both ends of every link, and who is at the other end.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    recorder, texts = Recorder(scenario.cluster, step_s), dict[str, list[str]]()
-    for second in scenario.seconds(until_s):
+    recorder, texts = Recorder(scenario.cluster, step_s), {"facility.csv": [facility.HEADER]}
+    network = CableFiles(scenario.cluster, sweeps_of(scenario)) if cables else None
+    for at_s, second in enumerate(scenario.seconds(until_s)):
         recorder.add(second)
+        if network:
+            network.add(second, at_s)
+        if second.at_ms // 1000 % step_s == 0:
+            texts["facility.csv"] += [row for samples in second.site for row in facility.readings(samples)]
         for line in second.lines:
             if line.source == "job":
                 texts.setdefault(f"slurm-{line.job}.out", []).append(line.text)
+            elif line.source == "switch":
+                texts.setdefault(f"{line.host}.log", []).append(line.text)
+            elif line.source == "scheduler":
+                texts.setdefault("slurmctld.log", []).append(line.text)
             else:
                 texts.setdefault(f"kern-{line.host}.log", []).append(ENVELOPES[envelope](line, scenario.start_ms))
     for name, rows in texts.items():
         (folder / name).write_text("\n".join(rows) + "\n", encoding="utf-8")
+    if network:
+        network.write(folder)
     if metrics:
         for metric, answer in recorder.answers():
             (folder / f"{metric}.json").write_bytes(answer)
     (folder / "topology.conf").write_text(topology_conf(scenario.cluster), encoding="utf-8")
+    (folder / "inventory.csv").write_text(facility.inventory_csv(scenario.cluster, scenario.feeds), encoding="utf-8")
     (folder / "scontrol_show_job.txt").write_text(jobs_text(scenario.jobs, scenario.start_ms), encoding="utf-8")
     return folder
+
+
+def sweeps_of(scenario: Scenario) -> dict[int, tuple[str, ...]]:
+    """Second of each sweep of an InfiniBand fabric, with the leaves that it missed: one when all began, and what
+    effects tell."""
+    if scenario.cluster.cards[0].fabric == "ethernet":
+        return {}
+    told = (effect.sweeps for effect in scenario.effects() if isinstance(effect, Sweeping))
+    return {0: ()} | {at_s: missed for sweeps in told for at_s, missed in sweeps(scenario.cluster).items()}
 
 
 def topology_conf(cluster: Cluster) -> str:

@@ -7,12 +7,13 @@ from typing import Literal
 from simulator.cluster import Card
 from simulator.moments import glog, local
 
-Source = Literal["kernel", "job"]
+Source = Literal["kernel", "job", "switch", "scheduler"]
 
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """One line of one program: the kernel of `host`, or job `job` (its log is one file, whoever prints)."""
+    """One line of one program: the kernel of `host`, a switch named `host`, the scheduler, or job `job` (its log is one
+    file, whoever prints)."""
 
     at_ms: int
     source: Source
@@ -67,7 +68,10 @@ def firmware_timeout(at_ms: int, card: Card) -> Printed:
 
 
 def link(at_ms: int, card: Card, state: str) -> Printed:
-    """`state` is Down or Up."""
+    """`state` is Down or Up; an InfiniBand port is told by its RDMA device."""
+    if card.fabric == "infiniband":
+        word = "ACTIVE" if state == "Up" else "DOWN"
+        return kernel(at_ms, card.host, f"infiniband {card.rdma}: Port: 1 Link {word}")
     return kernel(at_ms, card.host, f"mlx5_core {card.nic_pci} {card.interface}: Link {state.lower()}")
 
 

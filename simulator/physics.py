@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.cables import Strain
 from simulator.cluster import Cluster
 from simulator.workload import Mode
 
@@ -49,6 +50,10 @@ class Conditions:
     hidden: list[tuple[tuple[str, ...], slice]] = field(default_factory=list)  # columns without a value
     forced: list[tuple[str, int, float]] = field(default_factory=list)  # one reading that is wrong
     code: list[tuple[int, float]] = field(default_factory=list)  # (row, last error code from now on)
+    facility: dict[str, dict[str, float]] = field(
+        default_factory=dict
+    )  # unit: readings that stand instead of the usual
+    cables: Strain = field(default_factory=Strain)
 
 
 def calm(cluster: Cluster) -> Conditions:

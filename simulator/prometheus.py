@@ -50,6 +50,13 @@ PORT = (
     Metric("node_network_transmit_bytes_total", "tx_bytes_total"),
     Metric("node_network_carrier_changes_total", "carrier_changes_total"),
 )
+RDMA_PORT = (
+    Metric("node_infiniband_state_id", "up", 4.0),  # 4: active
+    Metric("node_infiniband_port_data_received_bytes_total", "rx_bytes_total"),
+    Metric("node_infiniband_port_data_transmitted_bytes_total", "tx_bytes_total"),
+    Metric("node_infiniband_symbol_error_total", "symbol_errors_total"),
+    Metric("node_infiniband_link_downed_total", "link_downed_total"),
+)
 HOST = (
     Metric("node_load1", "load_1m"),
     Metric("node_memory_MemAvailable_bytes", "memory_available_bytes"),
@@ -96,11 +103,15 @@ class Recorder:
         for row, component in enumerate(samples.component):
             labels = self._labels.setdefault(component, {}) or self._labels[component]
             labels.update(labels_of(samples.table, component, self._cards))
-            for metric in SERIES[samples.table]:
+            for metric in self._metrics(samples.table, component):
                 value = float(samples.values[metric.column][row]) * metric.factor
                 if not np.isnan(value):  # an exporter drops a blank: the series has a hole
                     series = self._values.setdefault(metric.name, {}).setdefault(component, [])
                     series.append((at_s, number(value)))
+
+    def _metrics(self, table: str, component: Name) -> tuple[Metric, ...]:
+        rdma = table == "port" and self._cards[component].fabric == "infiniband"
+        return RDMA_PORT if rdma else SERIES[table]
 
     def answers(self) -> Iterator[tuple[str, bytes]]:
         """Each metric's name and its `query_range` answer."""
@@ -119,6 +130,8 @@ def labels_of(table: str, component: Name, cards: Mapping[Name, Card]) -> dict[s
     if table == "host":
         return {"instance": f"{host}:9100", "job": "node"}
     card = cards[component]
+    if table == "port" and card.fabric == "infiniband":
+        return {"instance": f"{host}:9100", "job": "node", "device": card.rdma, "port": "1"}
     if table == "port":
         return {"instance": f"{host}:9100", "job": "node", "device": card.interface}
     return {

@@ -16,7 +16,7 @@ from inspect import signature
 
 import numpy as np
 
-from simulator.cluster import Card, Cluster, Layout, build
+from simulator.cluster import Card, Cluster, Fabric, Layout, build
 from simulator.decoys import DECOYS
 from simulator.demand import Asking, Demand
 from simulator.expectation import Expectation
@@ -36,6 +36,7 @@ class Scenario:
     jobs: tuple[Job, ...]
     seed: int
     start_ms: int = START_MS
+    feeds: int = 1  # power units that feed a rack
     demands: list[Demand] = field(default_factory=list)
     recipes: list[tuple[str, dict[str, object]]] = field(default_factory=list)
     _free: list[int] = field(default_factory=list)
@@ -74,13 +75,14 @@ class Scenario:
     def seconds(self, until_s: int = 600) -> Iterator[Second]:
         """The night, second by second."""
         return seconds(
-            self.cluster, self.jobs, self.effects(), seed=self.seed, until_s=until_s, start_ms=self.start_ms
+            self.cluster, self.jobs, self.effects(), seed=self.seed, until_s=until_s, start_ms=self.start_ms,
+            feeds=self.feeds,
         )  # fmt: skip
 
     def expectations(self) -> list[Expectation]:
         """What must be said, and what must not be done."""
         runs = {job.id: Run(job, self.cluster, np.random.default_rng(0)) for job in self.jobs}
-        world = World(self.cluster, runs, calm(self.cluster), self.start_ms, self._rng)
+        world = World(self.cluster, runs, calm(self.cluster), self.start_ms, self._rng, feeds=self.feeds)
         return [effect.expect(world) for effect in self.effects()]
 
 
@@ -109,11 +111,13 @@ class Moment:
 def scenario(
     *, seed: int = 0, hosts: int = 8, per_host: int = 8, hosts_per_job: int = 2, layout: Layout = "leaf",
     hosts_per_leaf: int = 2, step_s: float = 5.0, timeout_s: int = 600, spare_hosts: int = 0,
+    feeds: int = 1, breakout: int = 1, fabric: Fabric = "ethernet",
 ) -> Scenario:  # fmt: skip
     """A quiet cluster under load: every `hosts_per_job` neighbours run one job, and the last `spare_hosts` idle."""
     cluster = build(
-        seed=seed, hosts=hosts + spare_hosts, per_host=per_host, layout=layout, hosts_per_leaf=hosts_per_leaf
-    )
+        seed=seed, hosts=hosts + spare_hosts, per_host=per_host, layout=layout, hosts_per_leaf=hosts_per_leaf,
+        breakout=breakout, fabric=fabric,
+    )  # fmt: skip
     first = 4_400 + int(np.random.default_rng([seed, 0x10]).integers(500))
     jobs = tuple(
         Job(
@@ -122,4 +126,4 @@ def scenario(
         )
         for i in range(hosts // hosts_per_job)
     )  # fmt: skip
-    return Scenario(cluster, jobs, seed)
+    return Scenario(cluster, jobs, seed, feeds=feeds)

@@ -12,7 +12,9 @@ import numpy as np
 from sickbay.components import Kind, name
 from sickbay.messages import Placement
 from sickbay.schema import Samples
+from simulator.cables import Cables
 from simulator.cluster import Cluster
+from simulator.facility import Gauges
 from simulator.lines import Printed
 from simulator.moments import START_MS
 from simulator.physics import Columns, Conditions, Sensors, calm
@@ -35,6 +37,8 @@ class Second:
     samples: dict[str, tuple[Samples, ...]]  # by host; a host whose agent is gone is left out
     lines: tuple[Printed, ...]
     placements: tuple[Placement, ...] = ()  # of attempts that began or ended in this second
+    site: tuple[Samples, ...] = ()  # readings of power and cooling
+    cables: Cables | None = None  # both ends of every link, as they are in this second: read before the next one
 
 
 @dataclass(slots=True)
@@ -47,6 +51,7 @@ class World:
     start_ms: int
     rng: np.random.Generator
     news: list[Placement] = field(default_factory=list)
+    feeds: int = 1  # power units that feed a rack
 
     def run_on(self, host: str) -> Run | None:
         """The job that uses a host."""
@@ -59,12 +64,13 @@ class World:
 
 def seconds(
     cluster: Cluster, jobs: Sequence[Job], effects: Sequence[Effect], *, seed: int = 0, until_s: int = 600,
-    start_ms: int = START_MS,
+    start_ms: int = START_MS, feeds: int = 1,
 ) -> Iterator[Second]:  # fmt: skip
     """The night, second by second, the same for the same arguments."""
     rng = np.random.default_rng([seed, 0x1A])
     runs = {job.id: Run(job, cluster, np.random.default_rng([seed, 0x0B, i])) for i, job in enumerate(jobs)}
-    world = World(cluster, runs, calm(cluster), start_ms, rng)
+    world = World(cluster, runs, calm(cluster), start_ms, rng, feeds=feeds)
+    gauges, cables = Gauges(cluster, seed, feeds), Cables(cluster, seed)
     sensors = Sensors(cluster, seed, boot_s=start_ms / 1000 - 912_344)
     world.news += [run.placement(start_ms) for run in runs.values()]
     for at_s in range(until_s):
@@ -77,7 +83,11 @@ def seconds(
                 world.now.pace[cluster.rows(host)] = run.pace
         news, world.news = tuple(world.news), []
         printed.sort(key=lambda line: line.at_ms)
-        yield Second(world.ms(at_s), read(cluster, world.now, sensors, world.ms(at_s)), tuple(printed), news)
+        up = dict(zip(cluster.hosts, world.now.host_up.tolist(), strict=True))
+        site = gauges.read(world.ms(at_s), up, world.now.facility)
+        cables.tick(world.now.cables, world.now.port_up)
+        told = read(cluster, world.now, sensors, world.ms(at_s))
+        yield Second(world.ms(at_s), told, tuple(printed), news, site, cables)
 
 
 def read(cluster: Cluster, now: Conditions, sensors: Sensors, at_ms: int) -> dict[str, tuple[Samples, ...]]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import polars as pl
 
 from sickbay.log import Bounds, Log, OffsetOutOfRange, Reader, Record, Task, wall_ms
-from sickbay.topics import Topic
+from sickbay.topics import BACKFILL, Topic
 from streams.archive_rows import PLACE, TOPICS, Damaged, Reading, Row, frame_of, tables_of
 from streams.archive_table import ArchiveTable, Beaten
 
@@ -58,10 +58,11 @@ class Archive:
         folder: Path,
         reading: Reading | None = None,
         clock: Callable[[], int] = wall_ms,
-        topics: Sequence[str] = TOPICS,
+        topics: Sequence[str] | None = None,
     ) -> None:
         self.gaps = ArchiveTable(folder, GAPS, GAP)
         trust = reading or Reading()
+        topics = topics or (TOPICS if trust.decode is None else (*TOPICS, BACKFILL))
         reader = log.reader()  # one for all: on Kafka it is a consumer of its own
         self.feeds = {topic: Feed(reader, log.topics[topic], folder, self.gaps, trust, clock) for topic in topics}
 
@@ -185,12 +186,9 @@ class Feed:
         rows, damaged, reason = [], 0, ""
         for record in records:
             try:
-                row = self._reading.row(record)
+                rows += self._reading.rows(record)
             except Damaged as error:
                 damaged, reason = damaged + 1, f"{record.topic}[{record.partition}] {record.offset}: {error}"
-                continue
-            if row is not None:
-                rows.append(row)
         return rows, damaged, reason
 
     def _jumped(self, error: OffsetOutOfRange) -> int:

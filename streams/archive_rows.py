@@ -25,10 +25,11 @@ from sickbay.actions import Action, Control, Judged, Outcome
 from sickbay.admission import AGENTS, Admission, Refused, own_word, same_sender
 from sickbay.log import Record
 from sickbay.messages import Change, Edge, Event, Evidence, Identity, Incident, Message, Placement, Progress, Step
-from sickbay.schema import TABLES
+from sickbay.schema import TABLES, Samples
 from sickbay.seal import Opened, opened
-from sickbay.topics import FEATURES
+from sickbay.topics import BACKFILL, FEATURES
 from streams.feature_columns import CANNOT, features_of
+from streams.window_task import Decode, Decoded, Packed
 
 AHEAD_MS = 2_000  # as in windows: a stamp further ahead of append time is a wrong clock
 TIME = pl.Datetime("us", "UTC")
@@ -40,6 +41,11 @@ SENDER: dict[str, pl.DataType] = {
 }  # fmt: skip
 KEYS: dict[str, pl.DataType] = {
     "component": pl.String(), "end_ms": pl.Int64(), "n": pl.Int64(), "covered_ms": pl.Int64(),
+}  # fmt: skip
+
+FRAME: dict[str, pl.DataType] = {
+    "sender": pl.String(), "incarnation": pl.Int64(), "sequence": pl.Int64(),
+    "component": pl.String(), "at_ms": pl.Int64(),
 }  # fmt: skip
 
 # Which message of which topic fills which table. None: known, and not kept.
@@ -63,7 +69,7 @@ class Damaged(ValueError):
 
 
 class Row(NamedTuple):
-    """One row, or for features the rows of one record."""
+    """One row, or for features and late telemetry the rows of one table of a record."""
 
     table: str
     record: Record
@@ -74,6 +80,8 @@ def tables_of(topic: str) -> dict[str, pl.Schema]:
     """The tables that a topic fills, with the columns they begin with (features get theirs as they come)."""
     if topic == FEATURES:
         return {f"features_{name}": pl.Schema(PLACE | KEYS) for name in TABLES}
+    if topic == BACKFILL:
+        return {f"telemetry_{name}": pl.Schema(PLACE | FRAME) for name in TABLES}
     sender = SENDER if topic in AGENTS else {}
     return {
         table: pl.Schema(PLACE | sender | _columns(kind) | {"record": pl.String()})
@@ -87,9 +95,23 @@ TOPICS: tuple[str, ...] = (*FILLS, FEATURES)
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How records become rows. `admission`: what of agents is let in, as everywhere else."""
+    """How records become rows. `admission`: what of agents is let in, as everywhere else. `decode`: reads frames."""
 
     admission: Admission = field(default_factory=Admission)
+    decode: Decode | None = None
+
+    def rows(self, record: Record) -> list[Row]:
+        """All rows of a record, see `row`; a late frame has one for each of its tables. Raises Damaged."""
+        if record.topic != BACKFILL:
+            return [] if (row := self.row(record)) is None else [row]
+        if record.is_tick or not record.value or self.decode is None:
+            return []
+        try:
+            told = self.decode(record)
+            frames = told.members if isinstance(told, Packed) else (told,)
+            return [_late(record, frame, samples) for frame in frames for samples in frame.samples]
+        except CANNOT as error:
+            raise Damaged(str(error)) from None
 
     def row(self, record: Record) -> Row | None:
         """The row of a record; None for one that is not kept: a tick, a removed key, a heartbeat. Raises Damaged."""
@@ -127,6 +149,21 @@ class Reading:
         except Refused as error:
             raise Damaged(str(error)) from None
         return {"proved": proved, "sender": seal.host, "incarnation": seal.incarnation, "sequence": seal.sequence}
+
+
+def _late(record: Record, frame: Decoded, samples: Samples) -> Row:
+    """A table of a frame that came too late for windows, as it was measured."""
+    values = {name: pl.Series(column, dtype=pl.Float64).fill_nan(None) for name, column in samples.values.items()}
+    told = pl.DataFrame(
+        {"component": samples.component, "at_ms": samples.at_ms, **values},
+        schema_overrides={"component": pl.String(), "at_ms": pl.Int64()},
+    )
+    sender = {"sender": frame.host, "incarnation": frame.incarnation, "sequence": frame.sequence}
+    return Row(
+        f"telemetry_{samples.table}",
+        record,
+        told.with_columns(*(pl.lit(value, FRAME[name]).alias(name) for name, value in sender.items())),
+    )
 
 
 def decoded(payload: bytes, kinds: tuple[type[Message], ...]) -> Message:
@@ -247,5 +284,5 @@ def _placed(frame: pl.DataFrame, record: Record) -> pl.DataFrame:
     return frame.with_columns(
         *(pl.lit(value, pl.Int64).alias(name) for name, value in _place(record).items()),
         day=pl.lit(record.append_ms, pl.Int64),
-        time=pl.col("end_ms").clip(0, latest),
+        time=pl.col("end_ms" if "end_ms" in frame.columns else "at_ms").clip(0, latest),
     ).with_columns(*_times())

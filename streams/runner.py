@@ -59,7 +59,7 @@ class TaskProcessor(Protocol):
 
     def take(self, record: Record) -> Iterable[Output]:
         """What follows from one more record (a tick carries only time). Raises for one that cannot be used, before
-        anything of it was kept."""
+        anything of it was kept; of a pack of many the good members are kept."""
         ...
 
     def mark(self, offset: int) -> Mark:

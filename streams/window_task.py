@@ -32,7 +32,19 @@ class Decoded(NamedTuple):
     sequence: int = 0
 
 
-Decode = Callable[[Record], Decoded]  # of a frame; raises ValueError for one that is damaged or not let in
+class Packed(NamedTuple):
+    """What a relay's pack tells: the members that are frames, and why the others are none."""
+
+    members: Sequence[Decoded]
+    unfit: Sequence[str] = ()
+
+
+class UnfitMembers(ValueError):
+    """Some members of a pack could not be read; the others were taken."""
+
+
+# Of a frame or a pack; raises ValueError for one that is damaged or not let in.
+Decode = Callable[[Record], "Decoded | Packed"]
 
 
 class WindowTask:
@@ -67,9 +79,15 @@ class WindowTask:
         return self._tables
 
     def take(self, record: Record) -> Iterator[Output]:
-        """One record: its samples, then every window that its append time closes."""
-        if record.value:
-            self._add(record, self._decode(record))
+        """One record: its samples, then every window that its append time closes.
+
+        Raises UnfitMembers at the end, for the dead letters: where that pack is put back, its good members are known
+        by their numbers.
+        """
+        told = self._decode(record) if record.value else Packed(())
+        members, unfit = (told.members, told.unfit) if isinstance(told, Packed) else ((told,), ())
+        for member in members:
+            self._add(record, member)
         for name, windows in self._tables.items():
             for closed in windows.advance(record.append_ms):
                 self.counts["closed", name] += 1
@@ -79,11 +97,14 @@ class WindowTask:
         if record.is_tick and record.append_ms > self._clock_ms:
             self._clock_ms = record.append_ms
             yield Output(FEATURES, CLOCK_KEY, encode_clock(record.append_ms), self._task.partition)
+        if unfit:
+            raise UnfitMembers(f"{len(unfit)} of {len(unfit) + len(members)} members of a pack: {unfit[0]}")
 
     def _add(self, record: Record, told: Decoded) -> None:
         if told.host:
             place = self._sequences.place(record.topic, told.host, told.incarnation, told.sequence)
             self.counts["missed", ""] += place.missed
+            self.counts["found", ""] += place.found
             if not place.fresh:
                 self.counts["duplicate", ""] += 1
                 return

@@ -6,7 +6,7 @@ inside switches; they are left out, or they would join switches that share nothi
 """
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -46,33 +46,39 @@ _DEFAULT = re.compile(r"Mellanox Technologies|^Quantum|^Infiniscale|^SwitchX|^MT
 _INSIDE = "Aggregation Node"
 
 
-class _Node(NamedTuple):
+class Node(NamedTuple):
+    """A switch or an adapter, as one sweep told it."""
+
     kind: str  # S, H, or R for what is neither
     description: str
     guid: str = ""
 
 
-class _End(NamedTuple):
+class End(NamedTuple):
+    """A port of a node."""
+
     node: str
     port: int
 
 
 @dataclass(slots=True)
-class _Fabric:
+class Fabric:
     """What one sweep saw. Nodes by GUID, or by LID where the tool tells no other."""
 
-    nodes: dict[str, _Node] = field(default_factory=dict)
-    ends: dict[_End, int] = field(default_factory=dict)  # with the line first seen in
-    links: dict[tuple[_End, _End], int] = field(default_factory=dict)
+    nodes: dict[str, Node] = field(default_factory=dict)
+    ends: dict[End, int] = field(default_factory=dict)  # with the line first seen in
+    links: dict[tuple[End, End], int] = field(default_factory=dict)
 
     def node(self, guid: str, kind: str, description: str) -> str:
+        """Take a node, return its key. What is known of it stands; a missing description is filled in."""
         key = f"0x{guid.lower().rjust(16, '0')}"
         known = self.nodes.get(key)
         if (known is None and len(self.nodes) < MAX_ENDS) or (known is not None and not known.description):
-            self.nodes[key] = _Node(kind, " ".join(description.split())[:300], key)
+            self.nodes[key] = Node(kind, " ".join(description.split())[:300], key)
         return key
 
-    def join(self, end: _End, other: _End | None, line: int) -> None:
+    def join(self, end: End, other: End | None, line: int) -> None:
+        """Take a port, and the port at the other end of its link where there is one."""
         if len(self.ends) >= MAX_ENDS:
             return
         self.ends.setdefault(end, line)
@@ -93,31 +99,31 @@ def confidence(head: bytes, name: str) -> float:
 
 def read(chunks: Iterable[bytes], tally: Tally, name: str = "") -> Iterator[Reading]:
     """Edges: ports of switches, links between ports, leaf switches to the next tier."""
-    fabric = _Fabric()
-    current: _Node | str = ""  # the node whose block is read: its GUID, or what its heading told
+    fabric = Fabric()
+    current: Node | str = ""  # the node whose block is read: its GUID, or what its heading told
     for number, row in lines(chunks, tally):
         current = _take(fabric, current, row, number, tally)
     if len(fabric.ends) >= MAX_ENDS:
         tally.note(f"more than {MAX_ENDS} ports: the rest was left out")
-    yield from _edges(fabric, tally)
+    yield from edges(fabric, tally)
 
 
-def _take(fabric: _Fabric, current: _Node | str, row: str, number: int, tally: Tally) -> _Node | str:
+def _take(fabric: Fabric, current: Node | str, row: str, number: int, tally: Tally) -> Node | str:
     """Reads one line, returns the node of the block that it stands in."""
     if match := _NODE.match(row):
         return fabric.node(match[2], _KIND.get(match[1], "R"), match[3])
     if match := _HEADING.match(row):
-        return _Node(_KIND.get(match[1], "R"), " ".join(match[3].split())[:300], match[2] or "")
+        return Node(_KIND.get(match[1], "R"), " ".join(match[3].split())[:300], match[2] or "")
     if row.startswith("["):
         _block_port(fabric, current, row, number, tally)
     elif row.startswith(("CA", "SW", "RT", "???")):
         _listed(fabric, row, number, tally)
-    elif isinstance(current, _Node) and (match := _ARROW.match(row)):
+    elif isinstance(current, Node) and (match := _ARROW.match(row)):
         _arrow(fabric, current, match, number)
     return current
 
 
-def _block_port(fabric: _Fabric, current: _Node | str, row: str, number: int, tally: Tally) -> None:
+def _block_port(fabric: Fabric, current: Node | str, row: str, number: int, tally: Tally) -> None:
     match = _PORT.match(row)
     if not match or not isinstance(current, str) or not current:
         tally.unparsed += 1
@@ -125,43 +131,53 @@ def _block_port(fabric: _Fabric, current: _Node | str, row: str, number: int, ta
     own, kind, guid, port, remark = match.groups()
     quoted = _QUOTED.search(remark or "")
     peer = fabric.node(guid, _KIND.get(kind, "R"), quoted[1] if quoted else "")
-    fabric.join(_End(current, int(own)), _End(peer, int(port)), number)
+    fabric.join(End(current, int(own)), End(peer, int(port)), number)
 
 
-def _listed(fabric: _Fabric, row: str, number: int, tally: Tally) -> None:
+def _listed(fabric: Fabric, row: str, number: int, tally: Tally) -> None:
     match = _LISTED.match(row)
     if not match:
         tally.unparsed += 1
         return
     kind, port, guid, peer, description = match.groups()
     if peer is None:
-        fabric.join(_End(fabric.node(guid, _KIND.get(kind, "R"), description), int(port)), None, number)
+        fabric.join(End(fabric.node(guid, _KIND.get(kind, "R"), description), int(port)), None, number)
         return
     far = _PEER.match(peer)
     descriptions = far[4].split("' - '") if far else []
     if far is None or len(descriptions) != 2:
         tally.unparsed += 1
         return
-    near = _End(fabric.node(guid, _KIND.get(kind, "R"), descriptions[0]), int(port))
-    fabric.join(near, _End(fabric.node(far[3], _KIND.get(far[1], "R"), descriptions[1]), int(far[2])), number)
+    near = End(fabric.node(guid, _KIND.get(kind, "R"), descriptions[0]), int(port))
+    fabric.join(near, End(fabric.node(far[3], _KIND.get(far[1], "R"), descriptions[1]), int(far[2])), number)
 
 
-def _arrow(fabric: _Fabric, current: _Node, match: re.Match[str], number: int) -> None:
+def _arrow(fabric: Fabric, current: Node, match: re.Match[str], number: int) -> None:
     """A line of iblinkinfo: nodes are joined by LID, as it tells no GUID of the other end."""
     lid, port, _, peer_lid, peer_port, _ = match.groups()
-    near = _End(f"lid{int(lid)}", int(port))
+    near = End(f"lid{int(lid)}", int(port))
     if len(fabric.nodes) < MAX_ENDS:
         fabric.nodes[near.node] = current
-    fabric.join(near, _End(f"lid{int(peer_lid)}", int(peer_port)) if peer_lid else None, number)
+    fabric.join(near, End(f"lid{int(peer_lid)}", int(peer_port)) if peer_lid else None, number)
 
 
-def _edges(fabric: _Fabric, tally: Tally) -> Iterator[Reading]:
-    switches = _switch_names(fabric)
-    ports = {end: port for end in fabric.ends if (port := _port_name(fabric, end, switches))}
-    claimed: defaultdict[Name, int] = defaultdict(int)
-    for port in ports.values():
-        claimed[port] += 1
-    shared = {port for port, count in claimed.items() if count > 1}
+def port_names(fabric: Fabric, switches: dict[str, Name]) -> dict[End, Name]:
+    """The ports' names as descriptions tell them; a name may be there twice, a port without one is left out."""
+    return {end: port for end in fabric.ends if (port := _port_name(fabric, end, switches))}
+
+
+class Names(NamedTuple):
+    """What the parts of a sweep are called: switches by their node's key, ports by their end."""
+
+    switches: dict[str, Name]
+    ports: dict[End, Name]
+
+
+def edges(fabric: Fabric, tally: Tally, names: Names | None = None) -> Iterator[Reading]:
+    """What the fabric's parts hang on. `names`: where the caller knows better than the descriptions."""
+    switches = switch_names(fabric) if names is None else names.switches
+    ports = port_names(fabric, switches) if names is None else names.ports
+    shared = {port for port, count in Counter(ports.values()).items() if count > 1}
     if shared:
         tally.note(f"{len(shared)} ports have a name that another has too: stale descriptions, left out")
     for switch in dict.fromkeys(switches.values()):
@@ -178,7 +194,7 @@ def _edges(fabric: _Fabric, tally: Tally) -> Iterator[Reading]:
     yield from _tiers(fabric, switches)
 
 
-def _tiers(fabric: _Fabric, switches: dict[str, Name]) -> Iterator[Reading]:
+def _tiers(fabric: Fabric, switches: dict[str, Name]) -> Iterator[Reading]:
     """Leaf switches hang on the switches above them. Further up a core cannot be told from a leaf without hosts."""
     used: defaultdict[str, int] = defaultdict(int)
     hosts: defaultdict[str, int] = defaultdict(int)
@@ -199,12 +215,10 @@ def _tiers(fabric: _Fabric, switches: dict[str, Name]) -> Iterator[Reading]:
         yield Reading(Edge(child=child, parent=parent, relation=Relation.ATTACHED_TO), line)
 
 
-def _switch_names(fabric: _Fabric) -> dict[str, Name]:
+def switch_names(fabric: Fabric) -> dict[str, Name]:
     """The switches' names: their descriptions where no other has the same, else their GUIDs."""
     told = {key: _switch(node.description) for key, node in fabric.nodes.items() if node.kind == "S"}
-    count: defaultdict[str, int] = defaultdict(int)
-    for text in told.values():
-        count[text] += 1
+    count = Counter(told.values())
     named = {key: text if count[text] == 1 else "" for key, text in told.items()}
     return {
         key: name(Kind.SWITCH, *(text or fabric.nodes[key].guid).split("/"))
@@ -229,7 +243,7 @@ def described_port(description: str, guid: str, port: str) -> Name:
     return name(Kind.PORT, *(_switch(text) or guid).split("/"), port)
 
 
-def _port_name(fabric: _Fabric, end: _End, switches: dict[str, Name]) -> Name | None:
+def _port_name(fabric: Fabric, end: End, switches: dict[str, Name]) -> Name | None:
     if end.node in switches:
         return name(Kind.PORT, *switches[end.node].partition(":")[2].split("/"), str(end.port))
     node = fabric.nodes.get(end.node)

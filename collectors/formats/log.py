@@ -58,6 +58,9 @@ def _literals() -> tuple[str, ...]:
     return (*(literal for module in modules().values() for literal in module.LITERALS), *ENCODED)
 
 
+MOST = 0.85  # how sure it is at best: what is made of log lines may be a document of its own
+
+
 def confidence(head: bytes, name: str) -> float:
     """How much of the head looks like a log: lines in an envelope, or with words that a grammar knows."""
     if _binary(head):
@@ -69,7 +72,7 @@ def confidence(head: bytes, name: str) -> float:
     find = find_candidates()
     taken = sum(1.0 if known(text) else _WORDS_ONLY if _found(find, text) else 0.0 for text in sample)
     named = 0.1 if name.lower().endswith(_LOG_NAMES) else 0.0
-    return named if not taken else min(0.85, 0.25 + 0.5 * taken / len(sample) + named)
+    return named if not taken else min(MOST, 0.25 + 0.5 * taken / len(sample) + named)
 
 
 def read(chunks: Iterable[bytes], tally: Tally, name: str = "") -> Iterator[Reading]:

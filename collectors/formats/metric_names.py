@@ -151,7 +151,7 @@ def sources() -> dict[str, Source]:
 @cache
 def targets() -> dict[str, Target]:
     """All known series by name, under every alias and prefix. Raises ValueError where two rows claim one name."""
-    return _by_name(sources())
+    return _by_name(sources()) | _read("otel.toml")
 
 
 @cache
@@ -215,6 +215,8 @@ def is_blank(value: float) -> bool:
 
 def _blank(values: NDArray[np.float64]) -> NDArray[np.bool_]:
     """DCGM's words for "no value" in its three number types, as they look after a float or JSON conversion."""
+    if not (np.abs(values) >= 2147483632).any():  # nearly always
+        return np.zeros(len(values), np.bool_)
     int32 = (values >= 2147483632) & (values <= 2147483635)
     float64 = (values >= 140737488355328) & (values <= 140737488355331)
     return int32 | float64 | (np.abs(values) >= 9.2e18)

@@ -13,6 +13,7 @@ from sickbay.components import Name
 from sickbay.messages import MAX_MESSAGE, Action, Event, Severity
 
 MAX_LANES = 16
+LOW = "received light low"
 DARK_DBM = -30.0  # modules report -40 or no number for no light at all
 _NUMBER = re.compile(r"-?(?:\d{1,6}(?:\.\d{1,6})?|inf)")
 _RANGE = re.compile(r"\[ ?(-?\d{1,6}(?:\.\d{1,6})?) ?\.\. ?(-?\d{1,6}(?:\.\d{1,6})?) ?\]")
@@ -51,7 +52,7 @@ def _of_light(module: Module, dark: list[int], light: list[str]) -> Event:
     powers = {f"lane_{lane}_dbm": f"{module.receive[lane]:g}" for lane in dark}
     facts = powers | {"alarms": ", ".join(light)}
     off = any("output" in flag or "tx" in flag.lower() for flag in light) and any("bias" in flag for flag in light)
-    return _told(module, facts, "laser off" if off else "received light low", watch=off)
+    return _told(module, facts, "laser off" if off else LOW, watch=off)
 
 
 def _in_use(module: Module, lane: int) -> bool:

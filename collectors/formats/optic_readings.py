@@ -3,7 +3,8 @@
 Rules, each of which has a test:
   unused   a lane that neither sends nor receives light is in nobody's use: an 8-lane module on 4 fibres is well
   dark     a lane without light while others have some stands at the floor, -40 dBm: that lane is lost
-  no light a module whose lanes are all dark tells no power: the far end may be off, which its port's state tells
+  no light all lanes dark one way while the other way has light stand at the floor too: whether the far laser is out,
+           the fibre cut or somebody closed the port is for diagnosis; dark both ways, the module is in nobody's use
   copper   a cable without light, and a memory without readings (0 V), tell nothing
 Sources: ethtool's sff-common.c, qsfp.c, cmis.c and module_info.json.
 """
@@ -12,8 +13,10 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+from collectors.formats.optic_findings import Module
 
 FLOOR_DBM = -40.0  # what modules report for no light (0.1 microwatt is their smallest step)
 MOST_LANES = 32
@@ -67,15 +70,22 @@ def columns(module: Reading) -> dict[str, float]:
     return {column: value for column, value in told.items() if value is not None and math.isfinite(value)}
 
 
+def of_rows(facts: Mapping[str, str], module: Module) -> dict[str, float]:
+    """The row of the optic table of a text's facts; light as the text's reader found it, whichever tool printed it."""
+    told = _of_facts(facts)
+    heat = told.temperature if told.temperature is not None else module.temperature
+    low = module.receive_low
+    limits = told.limits if low is None else {**told.limits, "receive_low_alarm": low}
+    return columns(replace(told, temperature=heat, receive=module.receive, send=module.send, limits=limits))
+
+
 def _lit(power: float) -> bool:
     return power > FLOOR_DBM
 
 
 def _worst(powers: Mapping[int, float], used: set[int]) -> float | None:
-    """The weakest lane in use, None where no lane has light."""
-    if not any(_lit(power) for power in powers.values()):
-        return None
-    return min(max(power, FLOOR_DBM) for lane, power in powers.items() if lane in used)
+    """The weakest lane in use, None where none is."""
+    return min((max(power, FLOOR_DBM) for lane, power in powers.items() if lane in used), default=None)
 
 
 def read(text: str) -> Reading | None:

@@ -1,22 +1,29 @@
 """`ethtool -m`: a module's identity, readings, flags and thresholds, one per line.
 
-Whose module it is stands only in the command, where that was saved with it. Source: ethtool's sff-common.c, qsfp.c,
-sfpdiag.c, cmis.c.
+Whose module it is stands only in the command, where that was saved with it; when, only where a line of its own tells
+the date (`date -Is` in a loop): then the readings are samples too. Source: ethtool's sff-common.c, qsfp.c, sfpdiag.c,
+cmis.c.
 """
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
-from collectors.formats.optic_findings import Module, findings
+from collectors import rows as sample_rows
+from collectors.formats import optic_readings, stamps
+from collectors.formats.optic_findings import LOW, Module, findings
 from collectors.formats.reading import Reading, Tally
 from collectors.formats.text import lines
+from sickbay.clock import NO_STAMP, Clock, Stamp
 from sickbay.components import UNKNOWN, Kind, name
 from sickbay.messages import Identity
 
 MAX_TEXT = 200
+MAX_MODULES = 20_000  # of one text
 _COMMAND = re.compile(r"(?:^|[\s;])ethtool (?:-m|--module-info) (?P<port>[\w.:-]{1,32})\s*$")
 _CAGE = re.compile(r"^(?P<port>[A-Za-z][\w/.-]{1,40}): SFP EEPROM (?P<what>detected|[Nn]ot .{1,40})$")
 _ROW = re.compile(r"^\s+(?P<key>[A-Z][^:]{2,70}?)\s*: (?P<value>.{0,300})$")
+_TITLE = re.compile(r"^\s+[A-Za-z ]{3,40}:$")  # of a group of rows
 _LANE = re.compile(r"\s*\((?:Channel|Chan|Lane) (\d{1,2})\)$")
 _POWER = re.compile(r"(?P<milliwatt>\d{1,6}\.\d{1,6}) mW / (?P<dbm>-?(?:\d{1,4}\.\d{1,4}|inf)) dBm")
 _FLAG = re.compile(r"^(?P<what>.{3,60}) (?P<grade>alarm|warning)$")
@@ -45,37 +52,64 @@ def confidence(head: bytes, name: str) -> float:
     return 0.95 if known >= 2 and fitting >= 0.6 * len(rows) else 0.0
 
 
+@dataclass(slots=True)
+class _Dump:
+    """One module as it is being read, and what was told of modules before."""
+
+    port: str = UNKNOWN
+    facts: dict[str, str] = field(default_factory=dict)
+    begun: int = 0
+    stamp: Stamp = NO_STAMP
+    known: set[tuple[str, str, str]] = field(default_factory=set)
+
+    def end(self, port: str = UNKNOWN, line: int = 0) -> Iterator[Reading]:
+        """What the module says; another one begins at `line`."""
+        yield from _told(self)
+        self.port, self.facts, self.begun = port, {}, line
+
+
 def read(chunks: Iterable[bytes], tally: Tally, name: str = "") -> Iterator[Reading]:
-    """Identity of each module and what its readings say. A second `Identifier` begins the next module."""
-    port, facts, begun = UNKNOWN, dict[str, str](), 0
+    """Identity of each module, what its readings say, and the readings where a date stands above them.
+
+    A second `Identifier` begins the next module.
+    """
+    dump = _Dump()
     for number, row in lines(chunks, tally):
-        if command := _COMMAND.search(row):
-            yield from _told(facts, port, begun)
-            port, facts, begun = command["port"], {}, number
-        elif cage := _CAGE.match(row):
-            yield from _told(facts, port, begun)
-            port, facts, begun = cage["port"], {}, number
+        if named := _COMMAND.search(row) or _CAGE.match(row):
+            yield from dump.end(named["port"], number)
         elif match := _ROW.match(row):
             key = match["key"].strip()
-            if key == "Identifier" and "Identifier" in facts:
-                yield from _told(facts, port, begun)
-                port, facts = UNKNOWN, {}
-            begun = begun if facts else number
-            if len(facts) < 400:
-                facts.setdefault(key, match["value"].strip()[:MAX_TEXT])
-        elif row.strip():
+            if key == "Identifier" and "Identifier" in dump.facts:
+                yield from dump.end()
+            dump.begun = dump.begun if dump.facts else number
+            if len(dump.facts) < 400:
+                dump.facts.setdefault(key, match["value"].strip()[:MAX_TEXT])
+        elif row.strip() and (stamp := stamps.iso(row)).clock is not Clock.NONE:
+            yield from dump.end()
+            dump.stamp = stamp
+        elif row.strip() and not _TITLE.match(row):
             tally.unparsed += 1
-    yield from _told(facts, port, begun)
+    yield from dump.end()
 
 
-def _told(facts: dict[str, str], port: str, line: int) -> Iterator[Reading]:
+def _told(dump: _Dump) -> Iterator[Reading]:
+    facts, port = dump.facts, dump.port
     if not facts:
         return
     serial, model = facts.get("Vendor SN", ""), facts.get("Vendor PN", "")
-    if serial or model:
-        yield Reading(Identity(kind=Kind.OPTIC, name=port if port != UNKNOWN else "", serial=serial, model=model), line)
-    for event in findings(_module(facts, port, line)):
-        yield Reading(event, line)
+    who = ("" if port == UNKNOWN else port, serial, model)
+    if (serial or model) and who not in dump.known:
+        if len(dump.known) < MAX_MODULES:
+            dump.known.add(who)
+        yield Reading(Identity(kind=Kind.OPTIC, name=who[0], serial=serial, model=model), dump.begun)
+    module = _module(facts, port, dump.begun)
+    dated = dump.stamp.clock is not Clock.NONE and port != UNKNOWN and not module.copper
+    for event in findings(module):
+        if not dated or event.code != LOW or event.attributes.get("alarms"):  # over time detectors judge
+            yield Reading(event, dump.begun, dump.stamp)
+    if dated:
+        for samples in sample_rows.samples("optic", {module.name: optic_readings.of_rows(facts, module)}, 0):
+            yield Reading(samples, dump.begun, dump.stamp)
 
 
 def _module(facts: dict[str, str], port: str, line: int) -> Module:

@@ -1,17 +1,20 @@
 """Counters of ports as tools print them: `ethtool -S`, `perfquery`, `ibqueryerrors`, ibdiagnet's port counters.
 
-None of them tells a time. Of a port that is told twice the growth counts, else the lifetime totals, which prove little.
+None of them tells a time, but a line of its own may (`date -Is` in a loop): then they are samples too. Of a port that is
+told twice the growth counts, else the lifetime totals, which prove little.
 """
 
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from collectors.formats import port_statistics, stamps
 from collectors.formats.events import event
 from collectors.formats.ibnetdiscover import described_port
 from collectors.formats.port_findings import MAX_COUNTERS, of_counters
 from collectors.formats.reading import Reading, Tally
 from collectors.formats.text import lines
+from sickbay.clock import NO_STAMP, Clock, Stamp
 from sickbay.components import UNKNOWN, Kind, Name, name
 from sickbay.messages import MAX_MESSAGE, Action, Edge, Relation
 
@@ -39,7 +42,7 @@ class _Listing:
 
     port: Name = ""
     line: int = 0
-    text: str = ""
+    stamp: Stamp = NO_STAMP
     now: dict[str, int] = field(default_factory=dict)
 
 
@@ -65,14 +68,17 @@ def read(chunks: Iterable[bytes], tally: Tally, name: str = "") -> Iterator[Read
             described = match["description"]
         elif match := _ERRORS.match(row):
             yield from _told(listing, before)
-            listing = _Listing(described_port(described, match["guid"], match["port"]), number, row.strip())
+            listing = _Listing(described_port(described, match["guid"], match["port"]), number, listing.stamp)
             counted = {error["key"]: int(error["value"]) for error in _ERROR.finditer(match["rest"])}
             listing.now.update(counted if match["port"] != "ALL" else {})
         elif match := _BAD.match(row):
             yield from _unhealthy(match, number, bad)
         elif port := _begins(row, listing.port):
             yield from _told(listing, before)
-            listing = _Listing(port, number)
+            listing = _Listing(port, number, listing.stamp)
+        elif (stamp := stamps.iso(row)).clock is not Clock.NONE:
+            yield from _told(listing, before)
+            listing = _Listing("", number, stamp)
         elif (match := _STATISTIC.match(row) or _DOTTED.match(row) or _ASSIGNED.match(row)) is not None:
             if len(listing.now) < MAX_COUNTERS:
                 listing.now[match["key"].strip()] = int(match["value"], 0 if "x" in match["value"] else 10)
@@ -109,7 +115,12 @@ def _told(listing: _Listing, before: dict[Name, dict[str, int]]) -> Iterator[Rea
         return
     port = listing.port or name(Kind.PORT, UNKNOWN, UNKNOWN)
     known = UNKNOWN not in port.split("/")[1:]  # two listings of unnamed ports need not be of one port
+    dated = known and listing.stamp.clock is not Clock.NONE
     for found in of_counters(port, listing.now, before.get(port) if known else None):
-        yield Reading(found, listing.line)
+        if not dated or not found.kind.startswith("port.errors"):  # over time detectors judge
+            yield Reading(found, listing.line, listing.stamp)
+    if dated:
+        for reading in port_statistics.of_counters(listing.now, port):
+            yield Reading(reading.record, listing.line, listing.stamp)
     if len(before) < MAX_PORTS:
         before[port] = listing.now

@@ -99,6 +99,7 @@ class _Scrapes:
         self.rows = SeriesRows()
         self.labels: dict[str, dict[str, str]] = {}  # by their text: a device's are the same in all its series
         self.places: dict[tuple[int, str], tuple[Name | None, bool]] = {}  # (exporter, labels) -> component, slice?
+        self.quick: dict[str, tuple[str, str]] = {}  # a line without its value, as read before -> name and labels
         self.seen: set[tuple[str, str]] = set()  # series of this scrape that carry no time
         self.heading = ("", "")
         self.series = ""
@@ -110,6 +111,13 @@ class _Scrapes:
         if line[0] == "#":
             if line.startswith("# EOF"):
                 yield from self.next_scrape(0)
+            return
+        head = line.rpartition(" ")[0]
+        if (quick := self.quick.get(head)) and (told := value_at(line, len(head))) and not told[1]:
+            self.heading = ("", "")
+            self.known += 1
+            yield from self._dated(*quick, 0)
+            yield from self._sample(*quick, told[0], self.at_ms, line, number)
             return
         if separator := _SEPARATOR.match(line):
             yield from self.next_scrape(_time(separator.group(1)))
@@ -136,6 +144,8 @@ class _Scrapes:
             self.heading = (name, text)
         elif told := value_at(line, start):
             self.known += 1
+            if not told[1] and head == line[:start] and len(self.quick) < CACHED:
+                self.quick[head] = (name, text)
             yield from self._dated(name, text, told[1])
             yield from self._sample(name, text, told[0], told[1] or self.at_ms, line, number)
         else:
@@ -154,6 +164,7 @@ class _Scrapes:
             if len(self.labels) >= CACHED:
                 self.labels.clear()
                 self.places.clear()
+                self.quick.clear()
             text = line[start : found[1]]
             self.labels[text] = found[0]
         return text

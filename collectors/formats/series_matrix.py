@@ -27,10 +27,11 @@ Times: TypeAlias = NDArray[np.int64]
 
 
 class Series(NamedTuple):
-    """One series: its labels (with `__name__`, where kept), and its points as JSON `[[seconds, "value"], ...]`."""
+    """One series: its labels (with `__name__`, where kept), and its points: JSON `[[seconds, "value"], ...]`, or times
+    in ms and values."""
 
     labels: dict[str, str]
-    points: bytes
+    points: bytes | tuple[Values, Values]
 
 
 _points = msgspec.json.Decoder(list[tuple[float, str | float]])
@@ -154,14 +155,19 @@ def _shown(labels: dict[str, str]) -> str:
     return f"{{{told[:400]}}}" if told else ""
 
 
-def points(told: bytes, tally: Tally) -> tuple[Times, Values]:
+def points(told: bytes | tuple[Values, Values], tally: Tally) -> tuple[Times, Values]:
     """Times in ms and values of a series; points that are none are counted and left out, "NaN" is missing."""
+    if isinstance(told, tuple):
+        return _of_this_age(*told, tally)
     try:
         pairs = _points.decode(told)
     except (msgspec.DecodeError, RecursionError):
         pairs = _sound(told, tally)
     at = np.array([at for at, _ in pairs]) * 1000
-    values = np.array([_number(value) for _, value in pairs])
+    return _of_this_age(at, np.array([_number(value) for _, value in pairs]), tally)
+
+
+def _of_this_age(at: Values, values: Values, tally: Tally) -> tuple[Times, Values]:
     sound = (at >= FIRST_MS) & (at < LAST_MS)
     tally.unparsed += int(len(at) - np.count_nonzero(sound))
     return np.rint(at[sound]).astype(np.int64), values[sound]

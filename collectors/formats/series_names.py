@@ -24,7 +24,7 @@ _HERE = re.compile(r"localhost$|localhost\.|127\.|::1$|0\.0\.0\.0$")
 
 def fits(metric: Metric, labels: dict[str, str]) -> bool:
     """Whether the series has the labels that its row asks for."""
-    return all(labels.get(key, wanted) == wanted for key, wanted in metric.where.items())
+    return not metric.where or all(labels.get(key, wanted) == wanted for key, wanted in metric.where.items())
 
 
 def is_slice(source: Source, labels: dict[str, str]) -> bool:

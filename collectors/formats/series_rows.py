@@ -1,6 +1,6 @@
 """Values of one scrape on their way to samples: collected by series name, converted in one go, laid out as rows."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,6 +13,7 @@ from sickbay.schema import TABLES, Samples
 
 MAX_ROWS = 16_384  # rows of one Samples
 _Cell = dict[str, float]
+_Worse = Callable[[float, float], float]
 
 
 @dataclass(slots=True)
@@ -36,7 +37,8 @@ class SeriesRows:
         values = self.values.setdefault(target.name, (target, _Values()))[1]
         values.component.append(component)
         values.at_ms.append(at_ms)
-        values.part.append(tuple([labels.get(label, "") for label in target.metric.sum_over]))
+        if target.metric.sum_over:
+            values.part.append(tuple([labels.get(label, "") for label in target.metric.sum_over]))
         values.value.append(value)
         self.count += 1
 
@@ -67,17 +69,25 @@ def _lay_out(
     raw = np.array(values.value)
     note_saturated(metric, raw, target.name, tally)
     worse = min if metric.to and TABLES[table].column(metric.to).low else max
-    parts: dict[tuple[Name, int], dict[tuple[str, ...], float]] = {}
-    for component, at_ms, part, value in zip(
-        values.component, values.at_ms, values.part, converted(metric, raw).tolist(), strict=True
-    ):
+    keys, real = zip(values.component, values.at_ms, strict=True), converted(metric, raw).tolist()
+    whole = _summed(keys, values.part, real, worse) if metric.sum_over else zip(keys, real, strict=True)
+    for (component, at_ms), value in whole:
         if value == value:  # NaN is not told
-            told = parts.setdefault((component, at_ms), {})
-            told[part] = worse(value, told.get(part, value))  # two jobs on a device double its series: one is kept
-    for (component, at_ms), told in parts.items():
-        cell = cells.setdefault((table, at_ms > 0), {}).setdefault((component, at_ms), {})
-        value = sum(told.values()) if metric.sum_over else worse(told.values())
-        cell[metric.to] = worse(value, cell.get(metric.to, value))
+            cell = cells.setdefault((table, at_ms > 0), {}).setdefault((component, at_ms), {})
+            # Two jobs on a device double its series: one is kept.
+            cell[metric.to] = worse(value, cell.get(metric.to, value))
+
+
+def _summed(
+    keys: Iterable[tuple[Name, int]], parts: Sequence[tuple[str, ...]], values: Sequence[float], worse: _Worse
+) -> Iterable[tuple[tuple[Name, int], float]]:
+    """Parts of one number added up, each part once."""
+    told: dict[tuple[Name, int], dict[tuple[str, ...], float]] = {}
+    for key, part, value in zip(keys, parts, values, strict=True):
+        if value == value:
+            own = told.setdefault(key, {})
+            own[part] = worse(value, own.get(part, value))
+    return ((key, sum(own.values())) for key, own in told.items())
 
 
 def note_saturated(

@@ -93,3 +93,13 @@ def installed(rows: Iterable[str], wanted: tuple[str, ...]) -> dict[str, str]:
                 found[PACKAGE + package] = entry.get("Version", "")[:MOST_TEXT]
             entry = {}
     return found
+
+
+def listed(rows: Iterable[str], wanted: tuple[str, ...]) -> dict[str, str]:
+    """Packages of a list with a name and a version a line that are wanted; of two versions of one, both."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        package, _, version = row.strip().partition(" ")
+        if version and package.startswith(wanted) and _NAME.match(package):
+            found.setdefault(PACKAGE + package, []).append(version[:80])
+    return {package: ", ".join(sorted(some))[:MOST_TEXT] for package, some in found.items()}

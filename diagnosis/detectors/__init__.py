@@ -21,6 +21,8 @@ CATALOGUE: dict[str, str] = {
     "bus_width": "diagnosis.detectors.bus_width",
     "device_state": "diagnosis.detectors.device_state",
     "hosts_lost": "diagnosis.detectors.hosts_lost",
+    "power_lost": "diagnosis.detectors.power_lost",
+    "cooling_lost": "diagnosis.detectors.cooling_lost",
     "pause_sent": "diagnosis.detectors.pause_sent",
     "rank_error": "diagnosis.detectors.rank_error",
     "same_step": "diagnosis.detectors.same_step",

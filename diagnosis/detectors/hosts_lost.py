@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from diagnosis.case import Case
 from diagnosis.evidence import FAIR, GOOD, bucket_of, cites, identity
 from sickbay.components import Kind, Name, host_of, kind_of, name
-from sickbay.messages import Event, Evidence, Severity
+from sickbay.messages import Event, Evidence, Relation, Severity
+from sickbay.topology import View
 
 NAME, VERSION = "hosts_lost", "1"
 
@@ -52,13 +53,18 @@ def _of_parts(together: list[Event], case: Case) -> Iterator[Evidence]:
     for part, count in view.shared_parents(sorted(by_host), LEAST):
         under = view.hosts_under(part)
         if kind_of(part) in FAULT_OF and count >= MOST_OF * len(under):
-            yield _claim(part, [event for events in by_host.values() for event in events], count, under)
+            fault = "management_lost" if _manages(part, by_host, view) else FAULT_OF[kind_of(part)]
+            yield _claim(part, fault, [event for events in by_host.values() for event in events], count, under)
             return
 
 
-def _claim(part: Name, events: list[Event], count: int, under: tuple[str, ...]) -> Evidence:
+def _manages(part: Name, hosts: Iterable[Name], view: View) -> bool:
+    """The hosts' work does not go through the part: only what is said of them does (night 19)."""
+    return all(part in view.parents(host, Relation.MANAGED_BY) for host in hosts if part in view.parents(host))
+
+
+def _claim(part: Name, fault: str, events: list[Event], count: int, under: tuple[str, ...]) -> Evidence:
     onset = min(event.at_ms for event in events if event.at_ms is not None)
-    fault = FAULT_OF[kind_of(part)]
     return Evidence(
         id=identity(NAME, VERSION, part, fault, bucket_of(onset)),
         detector=NAME,

@@ -7,7 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from diagnosis.carriers import hosts_seen, lost_in_telemetry
+from diagnosis.alive import Alive
+from diagnosis.by_order import Orders, orders
+from diagnosis.carriers import LEAST_WINDOWS, hosts_seen, lost_in_telemetry
 from diagnosis.case import Case
 from diagnosis.detectors.explicit_code import build
 from diagnosis.evidence import CERTAIN, FAIR, GOOD, bucket_of, cites, event_time, identity
@@ -27,19 +29,21 @@ MANY_PORTS = 6  # [house] of one switch whose other ports nobody tells
 ALL_DOWN, MANY_DOWN = 0.8, 0.5  # [house] shares of a part's hosts that lost their carrier
 UNKNOWN_PART = name(Kind.SWITCH, UNKNOWN)  # what many ports hang on that no topology tells
 PARTS = (Kind.OPTIC, Kind.NIC, Kind.SWITCH, Kind.PDU, Kind.RACK, Kind.CLUSTER)
+CARRIES = (Relation.PART_OF, Relation.ATTACHED_TO, Relation.POWERED_BY)  # who manages a host carries none of its links
 FAULT_OF = {Kind.OPTIC: "optic_fault", Kind.NIC: "nic_failed", Kind.SWITCH: "switch_down", Kind.PDU: "power_lost"}
 
 
 def claims(case: Case) -> Iterable[Evidence]:
     """One claim per port, and one per shared part of ports that went together."""
-    closed, ups = _by_component(case, "port.admin_down"), _by_component(case, "port.up")
+    closed, ups, known = _by_component(case, "port.admin_down"), _by_component(case, "port.up"), orders(case)
     boots = _by_component(case, "host.boot")
-    spoken = [event for event in case.events if event.kind == "port.down" and not _by_order(event, closed)]
+    spoken = [event for event in case.events if event.kind == "port.down" and not _by_order(event, closed, known)]
     downs = [event for event in spoken if not _brought_up(event, boots)]
     by_port: dict[Name, list[Event]] = defaultdict(list)
     for event in downs:
         by_port[event.component].append(event)
-    measured = [one for one in lost_in_telemetry(case) if one.component not in by_port]
+    told = lost_in_telemetry(case)
+    measured = [one for one in told if one.component not in by_port and not _measured_by_order(one, known, case)]
     groups = (*_at_once(downs, TOGETHER_MS), *_at_once(measured, case.window_ms + TOGETHER_MS))
     seen = hosts_seen(case) if groups else frozenset()
     shared = [claim for together in groups for claim in _of_part(together, case, seen)]
@@ -67,8 +71,15 @@ def _by_component(case: Case, kind: str) -> dict[Name, list[Event]]:
     return found
 
 
-def _by_order(event: Event, closed: dict[Name, list[Event]]) -> bool:
-    return any(_near(other, event, ADMIN_MS) for other in closed.get(event.component, ()))
+def _by_order(event: Event, closed: dict[Name, list[Event]], known: Orders) -> bool:
+    """A person closed the port, or the one at the other end of its link."""
+    same = any(_near(other, event, ADMIN_MS) for other in closed.get(event.component, ()))
+    return same or known.closed(event.component, event.at_ms)
+
+
+def _measured_by_order(event: Event, known: Orders, case: Case) -> bool:
+    at = event.at_ms or 0
+    return known.closed(event.component, at - case.window_ms, at + LEAST_WINDOWS * case.window_ms)
 
 
 def _brought_up(event: Event, boots: dict[Name, list[Event]]) -> bool:
@@ -109,10 +120,10 @@ def _at_once(downs: list[Event], within_ms: int) -> Iterator[list[Event]]:
 
 
 def _of_part(together: list[Event], case: Case, seen: frozenset[str]) -> Iterator[Evidence]:
-    view = case.topology.at(together[0].at_ms)
+    view, alive = case.topology.at(together[0].at_ms), Alive(case, together[0].at_ms)
     left = {event.component: event for event in together}
     while len(left) > 1:
-        lost = _Lost(view, sorted(left), seen)
+        lost = _Lost(view, sorted(left), seen, alive)
         part = lost.best_part()
         if part is None:
             yield from _of_unknown(lost, [left[port] for port in sorted(left)])
@@ -131,21 +142,24 @@ def _of_unknown(lost: "_Lost", events: list[Event]) -> Iterator[Evidence]:
 class _Lost:
     """Ports that lost their carrier in one moment, by the parts that they hang on."""
 
-    def __init__(self, view: View, ports: list[Name], seen: frozenset[str]) -> None:
-        self.view, self._seen = view, seen
+    def __init__(self, view: View, ports: list[Name], seen: frozenset[str], alive: Alive) -> None:
+        self.view, self._seen, self._alive, self._lost = view, seen, alive, frozenset(ports)
+        self._above: dict[Name, set[Name]] = {}
         self.under: dict[Name, list[Name]] = defaultdict(list)
         for port in ports:
-            for part in sorted(parts_above(view, port)):
+            for part in sorted(self._parts(port)):
                 if kind_of(part) in PARTS:
                     self.under[part].append(port)
 
     def best_part(self) -> Name | None:
-        """Of the parts with no or few healthy members the one behind most losses, and of these the most specific."""
+        """Of the parts with no or few healthy members the one behind most losses; of these one that is not seen to work
+        on, and the most specific."""
         ranks = {
             part: (
                 self._grade(part, all_members=True),
                 self._grade(part),
                 len(ports),
+                part not in self._alive,
                 -PARTS.index(kind_of(part)),
                 len(self.view.ancestors(part)),
                 part,
@@ -168,12 +182,30 @@ class _Lost:
             ) / len(below)
         ports = self.under.get(part, [])
         if hosts := set(self.view.hosts_under(part)):
-            lost = set(hosts_of(self.view, ports)) & hosts
+            lost = {host for host in hosts_of(self.view, ports) if host in hosts and not self._carries(host, part)}
             members = hosts if all_members or len(lost) < MANY_HOSTS else hosts & self._seen | lost
             return len(lost) / len(members)
         members = {one for one in self.view.children(part) if kind_of(one) is Kind.PORT}
         ends = {end for port in ports for end in (port, self.view.other_end(port))}
         return len(members & ends) / len(members) if members else 1.0
+
+    def _carries(self, host: str, part: Name) -> bool:
+        """The host has a link over that part, of those that are known, that was not lost: then the part is well.
+
+        Where a lost port is none of the known ones, it may be one of them by another name: that tells nothing.
+        """
+        if any(host_of(port) == host and not self.view.other_end(port) for port in self._lost):
+            return False
+        for port in self.view.children(name(Kind.HOST, host)):
+            far = self.view.other_end(port) if kind_of(port) is Kind.PORT else None
+            if far and not {port, far} & self._lost and part in self._parts(port):
+                return True
+        return False
+
+    def _parts(self, port: Name) -> set[Name]:
+        if port not in self._above:
+            self._above[port] = parts_above(self.view, port)
+        return self._above[port]
 
     def _little_known(self, part: Name) -> bool:
         """A switch of which only its own lines tell: ports that never spoke are unknown, two of them are no switch."""
@@ -206,7 +238,7 @@ def parts_above(view: View, port: Name) -> set[Name]:
 
 
 def _parents(view: View, part: Name, linked: bool) -> tuple[Name, ...]:
-    parents = view.parents(part)
+    parents = view.parents(part, *CARRIES)
     if kind_of(part) is not Kind.HOST:
         return parents
     switches = [parent for parent in view.parents(part, Relation.ATTACHED_TO) if kind_of(parent) is Kind.SWITCH]

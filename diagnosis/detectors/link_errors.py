@@ -1,35 +1,72 @@
-"""Links that lose symbols or recover again and again, by the port's own counters. Corrected bits are normal."""
+"""Links that lose symbols, recover again and again, or need ever more correction, by the port's own counters.
 
-from collections.abc import Iterable
+Corrected bits are normal. What counts is their share of all bits against the port's own past; errors are counted at the
+receiver, so that this alone accuses neither end.
+"""
+
+from collections.abc import Iterable, Iterator
 
 import polars as pl
 
+from diagnosis.by_order import orders
 from diagnosis.case import Case
-from diagnosis.evidence import CERTAIN, GOOD, bucket_of, identity
+from diagnosis.evidence import CERTAIN, FAIR, GOOD, bucket_of, identity
 from diagnosis.frames import table
-from sickbay.messages import Evidence, Severity
+from sickbay.messages import Action, Evidence, Severity, replace
 
 NAME, VERSION = "link_errors", "1"
 
 PER_SECOND = 1.0  # [house] uncorrected symbol errors or received errors a second that matter
 LEAST_WINDOWS = 3  # with 10 s windows the 30 s of two soft families: rate and persistence
+CORRECTED = 1e-5  # [house] share of corrected bits from which on a link is watched; its limit is 2.4e-4 (IEEE 802.3)
+TIMES = 10.0  # [house] its own past
+RATIO = ("corrected_bits_total__increase", "received_bits_total__increase")
+OF_MODULE = "errors_before_correction_ratio"
 COLUMNS = ("symbol_errors_total__increase", "rx_errors_total__increase", "link_downed_total__increase")
 
 
 def claims(case: Case) -> Iterable[Evidence]:
     """One claim per port and finding: it lost its link, or it loses symbols for 30 s."""
-    frame = table(case, "port", COLUMNS)
+    yield from _correction(case)
+    frame, known = table(case, "port", COLUMNS), orders(case)
     if frame.height == 0:
         return
     symbols, received, downed = (pl.col(column).fill_null(0.0) for column in COLUMNS)
     least = PER_SECOND * case.window_ms / 1000
     bad = frame.with_columns((symbols + received).alias("errors"), downed.alias("downs"))
     for rows in bad.filter(pl.col("downs") > 0).partition_by("component", maintain_order=True):
+        if known.closed(rows["component"][0], int(rows["end_ms"][0]) - case.window_ms, int(rows["end_ms"][0])):
+            continue
         flaps = float(rows["downs"].sum()) > 1
         yield _claim(rows, "link_flap" if flaps else "link_down", "link_downed", CERTAIN, "downs", case)
     for rows in bad.filter(pl.col("errors") >= least).partition_by("component", maintain_order=True):
         if rows.height >= LEAST_WINDOWS:
             yield _claim(rows, "link_errors", "link_loses_symbols", GOOD, "errors", case)
+
+
+def _correction(case: Case) -> Iterator[Evidence]:
+    """One claim per port whose receiver corrects ten times what it did, for three windows to the last."""
+    frame = table(case, "port", RATIO).filter(pl.col(RATIO[1]) > 0)
+    ratios = frame.with_columns((pl.col(RATIO[0]) / pl.col(RATIO[1])).alias("ratio")).filter(pl.col("ratio") <= 1)
+    modules = table(case, "optic", (OF_MODULE,)).rename({OF_MODULE: "ratio"}).filter(pl.col("ratio").is_not_null())
+    ports = modules.with_columns(pl.col("component").str.replace("^optic:", "port:"))
+    told = [one.select("component", "end_ms", "ratio") for one in (ratios, ports) if one.height]
+    for rows in pl.concat(told).sort("component", "end_ms").partition_by("component", maintain_order=True) if told else ():
+        usual = float(rows["ratio"].quantile(0.25) or 0.0)
+        least = max(CORRECTED, TIMES * usual)
+        high = rows["ratio"].to_list()
+        if rows.height >= 2 * LEAST_WINDOWS and all(one >= least for one in high[-LEAST_WINDOWS:]):
+            first = len(high) - next((i for i, one in enumerate(reversed(high)) if one < least), len(high))
+            yield _corrects(rows[first:], usual, case)
+
+
+def _corrects(rows: pl.DataFrame, usual: float, case: Case) -> Evidence:
+    ratio = {"errors": f"{float(rows['ratio'].max() or 0):.0e}", "usual": f"{usual:.0e}"}  # type: ignore[arg-type]
+    claim = _claim(rows, "link_errors", "corrects_more", FAIR, "ratio", case)
+    told: Evidence = replace(
+        claim, advice=Action.WATCH, facts=claim.facts | ratio, source_group=f"{claim.component}|correction"
+    )
+    return told
 
 
 def _claim(rows: pl.DataFrame, fault: str, says: str, llr: float, column: str, case: Case) -> Evidence:

@@ -6,7 +6,6 @@ operator's own rule on Sickbay's metrics is left. Text of logs is hostile: it is
 open a template nor ping people.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
@@ -16,6 +15,7 @@ from sickbay.clock import rfc3339
 from sickbay.components import HOST_SCOPED, Kind, Name, host_of
 from sickbay.messages import Action as Headline
 from sickbay.messages import Evidence, Incident, PlanStep, Severity
+from sickbay.plain import harmless
 
 INCIDENT, SILENT = "SickbayIncident", "SickbaySilent"
 ALERTNAMES = (INCIDENT, SILENT)
@@ -27,18 +27,6 @@ SILENT_S = 30.0  # six heartbeats of diagnosis
 
 Alert: TypeAlias = dict[str, Any]  # an alert of the API v2
 Labels: TypeAlias = tuple[tuple[str, str], ...]  # what makes an alert this alert, sorted
-
-_UNSEEN = re.compile(
-    r"[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff\ufffe\uffff]+"
-)
-_OPENING = re.compile(r"([{}%])(?=[{}%])")
-_ANGLES = str.maketrans("<>", "‹›")  # <!channel> and <http://...> act in chat systems
-
-
-def harmless(text: str, limit: int) -> str:
-    """One line of at most `limit` characters that is nothing but text to templates, chats and terminals."""
-    line = _OPENING.sub(r"\1 ", _UNSEEN.sub(" ", text[: 2 * limit]).translate(_ANGLES)).strip()
-    return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def labels(incident: Incident, cluster: str) -> dict[str, str]:

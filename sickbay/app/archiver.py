@@ -11,6 +11,7 @@ from pathlib import Path
 
 from sickbay import selfmetrics
 from sickbay.admission import admission
+from sickbay.app.live import FrameReader
 from sickbay.app.service import Context
 from sickbay.config import ConfigError
 from sickbay.log import Closed, LogError
@@ -34,7 +35,8 @@ class Archiver:
         self._context, self._metrics = context, context.metrics
         self._every_ms = round(settings.every_s * 1000)
         self._failures = (DeltaError, OSError, LogError, ArchiveError)
-        reading = Reading(admission(context.config.security))
+        trust = admission(context.config.security)
+        reading = Reading(trust, FrameReader(context.log, trust, context.metrics))
         self.archive = Archive(context.log, Path(settings.path), reading, context.clock)
         self._next_ms = 0
         self._queue: deque[Feed] = deque()  # topics of this round that may still hold something

@@ -242,6 +242,7 @@ class Diagnoser:
         if told.seal is not None:
             place = self._sequences.place(record.topic, told.seal.host, told.seal.incarnation, told.seal.sequence)
             self._metrics.count(selfmetrics.LOG_MISSED, place.missed, topic=record.topic)
+            self._metrics.count(selfmetrics.LOG_FOUND, place.found, topic=record.topic)
             if not place.fresh:
                 self._metrics.count(selfmetrics.LOG_DUPLICATE, topic=record.topic)
                 return False

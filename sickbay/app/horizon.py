@@ -12,10 +12,13 @@ from typing import TypeVar
 import polars as pl
 
 from collectors.codes import in_context
+from collectors.lanes import lanes_among
+from collectors.modules import shared_modules
 from diagnosis.case import Case
 from diagnosis.evidence import in_order
 from sickbay import actions, messages
 from sickbay.actions import Control
+from sickbay.components import Kind
 from sickbay.log import Record
 from sickbay.messages import AnyMessage, Change, Edge, Event, Identity, Placement, Progress, Severity, Step
 from sickbay.placement import Placements
@@ -51,6 +54,7 @@ class Horizon:
     dropped: int = 0  # beyond the bounds
     _edges: dict[bytes, Edge] = field(default_factory=dict)
     _fresh_edges: list[Edge] = field(default_factory=list)
+    _fresh_modules: bool = False
     _fresh_placements: list[Placement] = field(default_factory=list)
 
     def take(self, record: Record, message: AnyMessage | None = None) -> bool:
@@ -82,8 +86,9 @@ class Horizon:
             case Edge() if self._edges.get(record.key) != message:  # pollers tell the same again and again
                 self._edges[record.key] = message
                 self._fresh_edges.append(message)
-            case Identity():
+            case Identity() if self.identities.get(record.key) != message:
                 self.identities[record.key] = message
+                self._fresh_modules |= message.kind == Kind.OPTIC
             case Change():
                 at_ms, change = _dated(message, record.append_ms)
                 self.changes[message.target, message.what, at_ms] = messages.replace(change, at_ms=at_ms)
@@ -103,8 +108,12 @@ class Horizon:
         """The case of this moment. What is older than `before_ms` (half an hour) is forgotten; only windows that end
         at `frontier_ms` or before are told: later ones are not whole yet."""
         self.forget(now_ms - HORIZON_MS if before_ms is None else before_ms)
+        if self._fresh_modules:
+            self._fresh_edges += self._modules()
+            self._fresh_modules = False
         if self._fresh_edges:
-            self.topology, self._fresh_edges = self.topology.add(self._fresh_edges), []
+            self.topology = self.topology.add([*self._fresh_edges, *lanes_among(self._fresh_edges)])
+            self._fresh_edges = []
         if self._fresh_placements:
             self.placements, self._fresh_placements = self.placements.add(self._fresh_placements), []
         events = in_order(event for _, event in self.events)
@@ -121,6 +130,16 @@ class Horizon:
             changes=tuple(sorted(self.changes.values(), key=lambda one: (one.at_ms or 0, one.target, one.what))),
             maintenance=tuple(sorted(self.maintenance.values(), key=lambda one: (one.at_ms, one.target, one.by))),
         )
+
+    def _modules(self) -> list[Edge]:
+        """What modules that serve several ports add to the topology, where that is news."""
+        news = []
+        for edge in shared_modules(self.identities.values()):
+            key = f"{edge.child} {edge.parent}".encode()
+            if self._edges.get(key) != edge:
+                self._edges[key] = edge
+                news.append(edge)
+        return news
 
     def _features(self, frontier_ms: int | None) -> dict[str, pl.DataFrame]:
         found = {}

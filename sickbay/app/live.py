@@ -3,9 +3,10 @@
 Every stage speaks to the next one through the log only, and commits its position with its outputs.
 """
 
-from sickbay import frames, selfmetrics
+from sickbay import frames, packs, selfmetrics
 from sickbay.admission import Admission
 from sickbay.app.diagnoser import Diagnoser
+from sickbay.frames import Frame
 from sickbay.layouts import Schemas, UnknownLayout, decoded
 from sickbay.log import Log, Record, Task, driving, tick
 from sickbay.log.reading import Followed
@@ -17,34 +18,26 @@ from sickbay.topics import SCHEMAS, TELEMETRY
 from streams import runner, window_state
 from streams.processor import LATENESS_MS
 from streams.runner import Mark, Runner
-from streams.window_task import Decoded, WindowTask
+from streams.window_task import Decoded, Packed, WindowTask
 from streams.windows import WIDTH_MS
 
 WINDOWS_GROUP = "streams.windows"
 
 
-class FrameReader:
-    """Decodes frames; reads the schemas topic when it meets a layout that it does not know."""
+class Layouts:
+    """The layouts that the schemas topic tells, read on when a frame has one that is not known."""
 
-    def __init__(self, log: Log, admission: Admission | None = None, metrics: SelfMetrics | None = None) -> None:
+    def __init__(self, log: Log, admission: Admission, metrics: SelfMetrics) -> None:
         self._topic, self._schemas = Followed(log.reader(), Task(SCHEMAS, 0)), Schemas()
-        self._admission, self._metrics = admission or Admission(), metrics or SelfMetrics()
+        self._admission, self._metrics = admission, metrics
 
-    def __call__(self, record: Record) -> Decoded:
-        """What the frame in a record tells. Raises ValueError for a damaged one, or one that is not let in."""
+    def frame(self, record: Record, *, packed: bool = False) -> Frame:
+        """The frame in a record. Raises ValueError for a damaged one, or one that is not let in."""
         try:
-            frame = self._admission.frame(record, self._schemas)
+            return self._admission.frame(record, self._schemas, packed=packed)
         except UnknownLayout:
             self._learn()
-            frame = self._admission.frame(record, self._schemas)
-        self._metrics.count(selfmetrics.WIRE_DECODED)
-        known = []
-        for matrix in frame.tables:
-            if matrix.layout.table in TABLES:
-                known.append(frames.samples_of(matrix))
-            else:  # of a newer version
-                self._metrics.count(selfmetrics.WIRE_DROPPED, len(matrix.at_ms), table=matrix.layout.table)
-        return Decoded(known, frame.host, frame.incarnation, frame.sequence)
+            return self._admission.frame(record, self._schemas, packed=packed)
 
     def _learn(self) -> None:
         for record in self._topic.read():
@@ -53,6 +46,40 @@ class FrameReader:
                     self._schemas.learn(decoded(record.value))
             except ValueError:  # frames of that layout go to the dead letters
                 self._metrics.count(selfmetrics.LOG_ERRORS, kind="BadLayout")
+
+
+class FrameReader:
+    """Decodes frames and packs of them; reads the schemas topic when it meets a layout that it does not know."""
+
+    def __init__(self, log: Log, admission: Admission | None = None, metrics: SelfMetrics | None = None) -> None:
+        self._metrics = metrics or SelfMetrics()
+        self._layouts = Layouts(log, admission or Admission(), self._metrics)
+
+    def __call__(self, record: Record) -> Decoded | Packed:
+        """What a record tells. Raises ValueError for a damaged one, or one that is not let in."""
+        if packs.is_pack(record.value or b""):
+            return self._packed(record)
+        return self._told(self._layouts.frame(record))
+
+    def _packed(self, record: Record) -> Packed:
+        """Each member as if it had come alone: a bad one does not silence the others."""
+        members, unfit = list[Decoded](), list[str]()
+        for payload in packs.unpack(record.value or b""):
+            try:
+                members.append(self._told(self._layouts.frame(record._replace(value=payload), packed=True)))
+            except ValueError as error:
+                unfit.append(str(error))
+        return Packed(members, unfit)
+
+    def _told(self, frame: Frame) -> Decoded:
+        self._metrics.count(selfmetrics.WIRE_DECODED)
+        known = []
+        for matrix in frame.tables:
+            if matrix.layout.table in TABLES:
+                known.append(frames.samples_of(matrix))
+            else:  # of a newer version
+                self._metrics.count(selfmetrics.WIRE_DROPPED, len(matrix.at_ms), table=matrix.layout.table)
+        return Decoded(known, frame.host, frame.incarnation, frame.sequence)
 
 
 def window_maker(

@@ -13,7 +13,10 @@ from collectors.dating import Dater, daters
 from collectors.formats.reading import Reading
 from collectors.gather import Gathered
 from collectors.identity import Names, addresses, host_for, hosts_told, short_names, stand_in, told_host
+from collectors.lanes import lanes_among
+from collectors.modules import shared_modules
 from collectors.neighbours import Bounds, bounds
+from collectors.sweeps import partial_sweeps
 from diagnosis.evidence import in_order
 from sickbay.components import UNKNOWN, Kind, Name, name
 from sickbay.messages import Change, Edge, Event, Identity, Placement, Progress, Step, replace
@@ -54,6 +57,8 @@ def merge(inputs: Sequence[Gathered], host: str | None, zone: tzinfo) -> tuple[N
         dates = [dater.at_ms(reading.stamp, reading.boot_s) for reading in ordered]
         for reading, between in zip(ordered, bounds(dates), strict=True):
             joiner.add(reading, found.path, owner, job or UNKNOWN, dater, between)
+    joiner.joined.edges += [*shared_modules(joiner.joined.identities), *lanes_among(joiner.joined.edges)]
+    joiner.joined.events += partial_sweeps(inputs)
     placements = Placements(joiner.joined.placements)
     placed = [_with_job(event, placements) for event in joiner.joined.events]
     joiner.joined.events = in_order(codes.in_context(in_order(placed)))

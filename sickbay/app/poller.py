@@ -10,12 +10,15 @@ from typing import Any
 from msgspec import ValidationError
 
 from collectors.poll import Poller, Source, sources
+from sickbay import actions
+from sickbay.actions import LedgerMessage
 from sickbay.admission import secret
 from sickbay.app.service import Context, Make
 from sickbay.log import Log, tasks_of
 from sickbay.log.reading import records
 from sickbay.messages import AnyMessage, decode
 from sickbay.settings import Config
+from sickbay.topics import CONTROL
 
 SLACK_S = 20.0  # for the log's answers: an append waits so long for brokers that are away
 
@@ -45,11 +48,11 @@ def limits(names: Sequence[str], config: Config) -> Mapping[str, float]:
     return {f"poll {source.name}": source.limit_s + SLACK_S for source in chosen}
 
 
-def _told(log: Log, topic: str) -> Iterator[AnyMessage]:
+def _told(log: Log, topic: str) -> Iterator[AnyMessage | LedgerMessage]:
     """Everything that a topic still holds, in order; what cannot be read is somebody else's."""
     reader = log.reader()
     for task in tasks_of(log.topics, [topic]):
         for record in records(reader, task):
             if record.value:
                 with suppress(ValidationError):
-                    yield decode(record.value)
+                    yield actions.decode(record.value) if topic == CONTROL else decode(record.value)

@@ -82,6 +82,7 @@ _COUNTED: Mapping[str, tuple[Metric, str]] = {  # what a window task counts: the
     "closed": (selfmetrics.WINDOWS_CLOSED, "table"),
     "late": (selfmetrics.ROWS_LATE, "table"),
     "missed": (selfmetrics.LOG_MISSED, "topic"),
+    "found": (selfmetrics.LOG_FOUND, "topic"),
     "duplicate": (selfmetrics.LOG_DUPLICATE, "topic"),
 }
 

@@ -18,6 +18,11 @@ def stages(config: Config, agents: Sequence[Config] = (), simulated: Simulated |
     found: dict[str, Make] = dict(chosen((), config))
     found["remediation"] = remediation(simulated)
     found |= pollings(wanted(config), config)
+    if config.listen.address:
+        from sickbay.app.listener import checked, listening
+
+        checked(config)
+        found["listen"] = listening()
     if simulated is not None:
         site = simulated
         found["site"] = lambda context: SimulatedStage(context, site)

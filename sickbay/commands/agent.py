@@ -25,7 +25,10 @@ def agent(
     host: Annotated[str, Parameter(help="This host's name (default: as set, else what the system says).")] = "",
     root: Annotated[Path | None, Parameter(help="Read every path below this folder (default: as set, else /).")] = None,
 ) -> int:
-    """Watch one host: its kernel log, exporters and training logs. Ends on SIGTERM with everything spooled."""
+    """Watch one host: its kernel log, exporters and training logs.
+
+    SIGHUP makes it read its settings again. Ends on SIGTERM with everything spooled.
+    """
     import signal
     import threading
 
@@ -34,21 +37,36 @@ def agent(
     from sickbay.log import wall_ms
     from sickbay.selfmetrics import SelfMetrics
 
-    settings = _changed(settings_of(config), host, root)
-    stop = threading.Event()
+    stop, again = threading.Event(), threading.Event()
     for one in (signal.SIGTERM, signal.SIGINT):
         signal.signal(one, lambda *_: stop.set())
+    signal.signal(signal.SIGHUP, lambda *_: again.set())
+    settings = _changed(settings_of(config), host, root)
     metrics = SelfMetrics()
     running = start(settings, connection(settings), metrics=metrics, say=lambda text: complain(f"agent: {text}"))
     exposition = exposed(settings.metrics.listen, metrics, running)
     try:
         while not stop.is_set():
             running.step(wall_ms(), WAIT_S)
+            if again.is_set():
+                again.clear()
+                reload(running, lambda: _changed(settings_of(config), host, root), complain)
     finally:
         running.close()
         if exposition is not None:
             exposition.close()
     return 0
+
+
+def reload(running: "Agent", read: "Callable[[], Config]", complain: "Callable[[str], None]") -> None:
+    """Take up the settings as they are now; settings that cannot be used change nothing, and it says so."""
+    from sickbay.config import ConfigError
+
+    try:
+        late = running.reload(read())
+    except (ConfigError, ValueError) as error:
+        return complain(f"agent: goes on with the settings it has: {error}")
+    complain("agent: took up the settings" + (f"; only a new start takes up {', '.join(late)}" if late else ""))
 
 
 def exposed(listen: str, metrics: "SelfMetrics", running: "Agent") -> "Exposition | None":

@@ -18,10 +18,13 @@ def doctor(
     config: ConfigFile = None,
     json: Annotated[bool, Parameter(help="JSON on standard output.", negative="")] = False,
 ) -> int:
-    """Check this installation and its settings. Exit status 0 if all that is needed is there and right, else 1."""
+    """Check this installation and its settings; with --config, also what an agent could read on this host.
+
+    Exit status 0 if all that is needed is there and right, else 1.
+    """
     from sickbay.doctor import examine
 
-    checks = [*examine(), _settings(config)]
+    checks = [*examine(), _settings(config), *_sources(config)]
     if json:
         import msgspec
 
@@ -44,13 +47,41 @@ def _settings(config: "Path | None") -> "Check":
     return Check("settings", True, f"{told}; the log: {found.log.brokers or found.log.path}")
 
 
+def _sources(config: "Path | None") -> "list[Check]":
+    """Each source of this host's agent, tried once; nothing where no file of settings is given."""
+    from sickbay.config import ConfigError
+    from sickbay.doctor import Check
+
+    if config is None:
+        return []
+    from collectors.agent import host_of, sources_of
+    from collectors.trying import tried
+    from sickbay.log import wall_ms
+
+    try:
+        settings = settings_of(config)
+        host = host_of(settings, lambda source: None)
+    except ConfigError:
+        return []  # the check of the settings tells it
+    except ValueError as error:
+        return [Check("agent", False, str(error), "set host in [agent]")]
+    made, left = sources_of(host)
+    found = sorted([*left, *tried(made, wall_ms, settings.agent.timeout_s + 1.0)])
+    right = {"ok": True, "blind": False, "hangs": False}
+    return [
+        Check(f"agent {one.source}", right.get(one.word), f"{one.word}: {one.why}" if one.why else one.word, one.help)
+        for one in found
+    ]
+
+
 def _print(checks: "list[Check]") -> None:
     from rich.console import Console
     from rich.text import Text
 
     out = Console(highlight=False, soft_wrap=True)
+    width = max((len(check.name) for check in checks), default=0) + 2
     words = {True: ("ok", "green"), None: ("absent", "yellow"), False: ("FAIL", "bold red")}
     for check in checks:
         word, colour = words[check.ok]
         advice = f"  -> {check.do}" if check.ok is not True and check.do else ""
-        out.print(Text(f"{word:<7}{check.name:<14}{check.says}{advice}", style=colour))
+        out.print(Text(f"{word:<7}{check.name:<{width}}{check.says}{advice}", style=colour))

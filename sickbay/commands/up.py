@@ -26,6 +26,9 @@ def up(
         bool,
         Parameter(help="Watch a made-up site of four hosts, whose cards fall off the bus, and act on it.", negative=""),
     ] = False,
+    listen: Annotated[
+        str, Parameter(help="HOST:PORT to take in at what others send (default: [listen] address, if there).")
+    ] = "",
     seconds: Annotated[float | None, Parameter(help="End after so long (default: on SIGTERM or Ctrl-C).")] = None,
 ) -> int:
     """Run all of Sickbay in one process: stages, poller, remediation and agents, on the log that the settings name.
@@ -43,7 +46,8 @@ def up(
     from sickbay.commands.process import end
     from sickbay.selfmetrics import SelfMetrics
 
-    settings, agents, simulated = settings_of(config), [settings_of(file) for file in agent], None
+    settings = listening_at(settings_of(config), listen)
+    agents, simulated = [settings_of(file) for file in agent], None
     if simulate:
         settings, simulated = simulated_site(settings)
         agents += simulated.agents(settings)
@@ -61,6 +65,21 @@ def up(
     if seconds is not None:
         threading.Timer(seconds, service.stop).start()
     return end(service, log, service.run())
+
+
+def listening_at(config: "Config", address: str, pod: str = "") -> "Config":
+    """The settings with what the command line says of the listener. Raises ConfigError."""
+    import re
+
+    from msgspec.structs import replace
+
+    from sickbay.config import ConfigError
+    from sickbay.source_settings import LISTEN
+
+    if not re.fullmatch(LISTEN, address):
+        raise ConfigError(f"--listen {address[:80]!r}: must be HOST:PORT, such as 0.0.0.0:9443")
+    told = {key: value for key, value in (("address", address), ("pod", pod)) if value}
+    return replace(config, listen=replace(config.listen, **told))
 
 
 def simulated_site(config: "Config") -> "tuple[Config, Simulated]":

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from sickbay.log import Appender, Log, Outcome
+from sickbay.log import Appender, Log, Outcome, UnfitPlace
 from sickbay.settings import LogSettings
 from sickbay.topics import TOPICS, Topic
 
@@ -18,6 +18,8 @@ def open_log(settings: LogSettings, topics: Mapping[str, Topic] = TOPICS) -> Log
         from sickbay.log.sqlite import SqliteLog
 
         return SqliteLog(Path(settings.path), topics, max_bytes=settings.max_bytes)
+    if settings.engine == "https":
+        raise UnfitPlace('[log] engine = "https" is the way of agents to a listener: all else needs the log itself')
     from sickbay.log.kafka import KafkaLog
 
     return KafkaLog(settings, topics)
@@ -25,6 +27,10 @@ def open_log(settings: LogSettings, topics: Mapping[str, Topic] = TOPICS) -> Log
 
 def open_appender(settings: LogSettings, topics: Mapping[str, Topic] = TOPICS) -> Appender:
     """Only an appender, for agents: on Kafka it needs kafka-python alone and no right but to write. Raises LogError."""
+    if settings.engine == "https":
+        from sickbay.log.https_appender import HttpsAppender
+
+        return HttpsAppender(settings, topics)
     if settings.engine == "kafka":
         from sickbay.log.kafka_appender import KafkaAppender
 

@@ -7,9 +7,12 @@ time-out do so one time-out later, and they are the ones that waited.
 from collections.abc import Callable
 
 from simulator.faults.card import FirmwareHang, NarrowBus, OffBus, Thermal
+from simulator.faults.facility import CoolingLost, PowerLost, StorageStall
 from simulator.faults.kit import Happening
 from simulator.faults.memory import HostMemory, UserMemory
 from simulator.faults.network import LeafReboot
+from simulator.faults.optics import DeadLaser, Dirt, ModuleDies, WeakLaser
+from simulator.faults.pause import PauseStorm
 from simulator.faults.program import Deadlock
 
 FAULTS: dict[str, Callable[..., Happening]] = {
@@ -21,4 +24,12 @@ FAULTS: dict[str, Callable[..., Happening]] = {
     "application_out_of_memory": UserMemory,
     "host_out_of_memory": HostMemory,
     "collective_mismatch": Deadlock,
+    "power_lost": PowerLost,
+    "cooling_lost": CoolingLost,
+    "storage_stall": StorageStall,
+    "link_attenuated": Dirt,
+    "optic_fades": WeakLaser,
+    "optic_dark": DeadLaser,
+    "optic_shared": ModuleDies,
+    "pause_sent": PauseStorm,
 }

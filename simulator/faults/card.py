@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from sickbay.components import Kind, name
 from sickbay.messages import Action
 from simulator import lines
+from simulator.cables import HOST
 from simulator.cluster import Card
 from simulator.expectation import Expectation
 from simulator.faults.kit import TAKE_OUT, blind, of_card, stall
@@ -88,15 +89,25 @@ class Thermal:
 
 @dataclass(slots=True)
 class NarrowBus:
-    """A card whose host link has run at half width since boot: nothing ever changes (night 5 b)."""
+    """A card whose host link has run at half width since boot: nothing ever changes (night 5 b).
+
+    `sends_pause`: share of a second; then the link narrows at `at`, and the adapter beside it cannot drain (night 5 a).
+    """
 
     at: int
     card: Card
     share: float = 0.05
+    sends_pause: float = 0.0
 
     def tick(self, at_s: int, world: World) -> Iterator[Printed]:
         """See the class."""
-        world.now.lanes[world.cluster.row(self.card.component)] = 8
+        if self.sends_pause and at_s < self.at:
+            return
+        row = world.cluster.row(self.card.component)
+        world.now.lanes[row] = 8
+        if self.sends_pause:
+            world.now.cables.pauses[row, HOST] = self.sends_pause
+            world.now.cables.stalled[row] = 1.0
         if run := world.run_on(self.card.host):
             run.slow["bus"] = self.share
         yield from ()

@@ -1,12 +1,12 @@
 """What faults share: how a job stalls, how a host goes blank, and how a right answer is written."""
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from sickbay.components import Kind, Name, name
 from sickbay.messages import Action, Verdict
 from simulator import lines
-from simulator.cluster import Card
+from simulator.cluster import Card, Cluster
 from simulator.expectation import Expectation
 from simulator.lines import Printed
 from simulator.workload import Run
@@ -26,6 +26,15 @@ class Happening(Protocol):
 
     def expect(self, world: World) -> Expectation:
         """What must be said of it."""
+        ...
+
+
+@runtime_checkable
+class Sweeping(Protocol):
+    """An effect that shows in sweeps of the fabric."""
+
+    def sweeps(self, cluster: Cluster) -> dict[int, tuple[str, ...]]:
+        """Second of each sweep, with the leaves that it missed."""
         ...
 
 

@@ -24,6 +24,8 @@ class LeafReboot:
     def tick(self, at_s: int, world: World) -> Iterator[Printed]:
         """See the class."""
         cards = world.cluster.under(self.leaf)
+        if self.at <= at_s < self.at + self.away:
+            world.now.cables.silent.add(self.leaf)
         for place, card in enumerate(cards):
             back = self.at + self.away + 20 * place // len(cards)
             if self.at <= at_s < back:

@@ -2,11 +2,14 @@
 
 A listing has a line for each file, `path: text` with `\\n` for a line's end, and one for each link, `path -> target`.
 Tools' answers follow their command: `$ ethtool -m ib0`, and then what it printed; `! text` is what it failed with.
+What the driver's library answers is a file of JSON lines, one a card (collectors/nvml_calls.py).
 """
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from collectors.child import Line
 from collectors.tool import ToolFailed, ToolMissing
 
 
@@ -39,3 +42,22 @@ def answers(text: str) -> Callable[[Sequence[str], float], bytes]:
         return answer.encode()
 
     return ask
+
+
+class RecordedLibrary:
+    """A stand-in for the process that calls the driver's library: every question has the same answer."""
+
+    hangs_s = 0.0
+
+    def __init__(self, text: str) -> None:
+        cards = [json.loads(line) for line in text.splitlines()]
+        self._lines: list[Line] = (
+            [*cards, {"end": len(cards)}] if cards else [{"fatal": [12, "NVML Shared Library Not Found"]}]
+        )
+
+    def ask(self, question: str, timeout_s: float) -> tuple[list[Line], bool]:
+        """The recorded lines."""
+        return self._lines, True
+
+    def close(self) -> None:
+        """Nothing is held open."""

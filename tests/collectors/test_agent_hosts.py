@@ -1,7 +1,7 @@
 """Recorded hosts and their golden answers: everything that an agent tells of a folder that looks like a host.
 
 A new one: copy a host's files below `hosts/NAME/root` or list them in `root.txt` (see recorded.py), its exporters'
-answers to `exporters/*.prom` and its tools' to `tools.txt`, and run the test once with GOLDEN=write; then read what it
+answers to `exporters/*.prom`, its tools' to `tools.txt` and its driver's to `nvml.jsonl`, and run the test once with GOLDEN=write; then read what it
 wrote.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from collectors import accelerator_exporter, tool
+from collectors import accelerator_exporter, accelerator_nvml, tool
 from collectors.agent import collectors_of, host_of
 from collectors.composing import Composer, Work
 from sickbay import layouts, wire
@@ -24,7 +24,7 @@ from sickbay.schema import TABLES, Samples
 from sickbay.seal import opened
 from sickbay.topics import SCHEMAS
 from streams import windows
-from tests.collectors.recorded import answers, lay_out
+from tests.collectors.recorded import RecordedLibrary, answers, lay_out
 
 HOSTS = sorted((Path(__file__).parent / "hosts").iterdir())
 START_MS = 1_790_000_000_000  # 2026-09-21 14:13:20 UTC: the agent begins
@@ -41,6 +41,9 @@ def everything(folder: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """What the agent of the host puts into its spool."""
     tools = folder / "tools.txt"
     monkeypatch.setattr(tool, "ask", answers(tools.read_text(encoding="utf-8") if tools.exists() else ""))
+    library = folder / "nvml.jsonl"
+    told_by_driver = library.read_text(encoding="utf-8") if library.exists() else ""
+    monkeypatch.setattr(accelerator_nvml, "child", lambda: RecordedLibrary(told_by_driver))
     pages = {f"/{path.stem}": path.read_bytes() for path in sorted((folder / "exporters").glob("*.prom"))}
     monkeypatch.setattr(accelerator_exporter, "get", lambda address, *_: pages[address.path])
     monkeypatch.setattr("collectors.job_log.STALE_MS", 1 << 60)  # a checkout's files are of any age
@@ -52,7 +55,7 @@ def everything(folder: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> 
         for source in sources:
             composer.take(source.name, source.collect(now_ms), now_ms, work)
         composer.tell_losses([], now_ms, work)
-    for source in (one for one in sources if one.name == "optic_ethtool"):  # one question at a time
+    for source in (one for one in sources if one.name.startswith("optic_")):  # one question at a time
         for now_ms in range(START_MS + AFTER_MS[-1], START_MS + 60_000, 1_000):
             composer.take(source.name, source.collect(now_ms), now_ms, work)
     composer.frame(START_MS + AFTER_MS[-1], work)

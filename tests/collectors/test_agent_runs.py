@@ -8,7 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from collectors import agent as agent_module
 from collectors import courier
 from collectors.agent import CATALOGUE, Agent, start
 from collectors.source import Collected, Collector, Host
+from collectors.states import State
 from sickbay import wire
 from sickbay.config import ConfigError
 from sickbay.frames import Frame
@@ -46,6 +47,7 @@ from tests.collectors.agent_kit import (
     wait_for,
     write,
 )
+from tests.collectors.outage_kit import process, whole
 
 CLUSTER_KEY = bytes(range(32))
 
@@ -207,7 +209,7 @@ def test_layouts_are_told_before_their_frames_and_again_by_every_run(tmp_path: P
 class Stuck:
     """A collector that hangs, or raises, or ends its thread."""
 
-    interval_s = 0.05
+    interval_s, asks_driver = 0.05, False
 
     def __init__(self, name: str, hangs: bool) -> None:
         self.name, self.hangs = name, hangs
@@ -227,12 +229,13 @@ class Stuck:
 def test_a_collector_that_hangs_or_raises_is_told_and_stops_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = agent_module.collectors_of
+    made = agent_module.sources_of
 
-    def more(host: Host) -> Sequence[Collector]:
-        return [Stuck("hangs", True), Stuck("raises", False), Stuck("ends", False), *made(host)]
+    def more(host: Host) -> tuple[list[Collector], list[State]]:
+        collectors, left = made(host)
+        return [Stuck("hangs", True), Stuck("raises", False), Stuck("ends", False), *collectors], left
 
-    monkeypatch.setattr(agent_module, "collectors_of", more)
+    monkeypatch.setattr(agent_module, "sources_of", more)
     monkeypatch.setattr(agent_module, "END_S", 0.3)
     config, gate, metrics = settings(tmp_path, timeout_s=0.1), Gate(), SelfMetrics()
     path = kernel_log(config)
@@ -402,7 +405,8 @@ from sickbay.log.memory import MemoryLog
 from sickbay.settings import Agent, Config
 folder = Path(sys.argv[1])
 config = Config(agent=Agent(host="n1", root=str(folder), kernel_log="kern.log", spool=str(folder / "spool"),
-                            exporters=("http://127.0.0.1:9/",), job_logs=("*.out",)))
+                            exporters=("http://127.0.0.1:9/",), job_logs=("*.out",), steps_socket="steps.sock",
+                            alerts="http://127.0.0.1:9/", alerts_after_s=1.0, flight_recorders=("dumps/*",)))
 (folder / "kern.log").touch()
 agent = start(config, MemoryLog().appender)
 for _ in range(20):
@@ -410,6 +414,7 @@ for _ in range(20):
     with (folder / "kern.log").open("a") as file:
         file.write("[1.0] NVRM: Xid (PCI:0000:cb:00): 79, pid=1, GPU has fallen off the bus.\\n")
 agent.close()
+import sickbay.app.exposition
 import sickbay.commands.agent
 import sickbay.log.kafka_appender
 print(json.dumps(sorted(sys.modules)))
@@ -428,9 +433,32 @@ def test_it_loads_nothing_heavy(tmp_path: Path) -> None:
         "pyarrow",
         "sklearn",
         "pandas",
+        "kubernetes",
+        "grpc",
+        "pysnmp",
         "confluent_kafka",
         "deltalake",
         "altair",
         "streams",
         "diagnosis",
     }
+
+
+@pytest.mark.slow
+def test_a_hangup_makes_it_read_its_settings_again(tmp_path: Path) -> None:
+    with serving(page(exporter_page())) as url, process(tmp_path, "sample_s = 0.2\nframe_s = 0.5") as one:
+        log = SqliteLog(tmp_path / "log")
+        child = one.start()
+        wait_for(lambda: _looked(tmp_path / "spool/spool.sqlite"), 20)
+        one.settle("sample_s = 0.2\nframe_s = 0.5\nnonsense = 1")
+        child.send_signal(signal.SIGHUP)
+        wait_for(lambda: "goes on with the settings it has" in one.said)
+        one.settle(f'sample_s = 0.2\nframe_s = 2.0\nexporters = ["{url}"]')
+        child.send_signal(signal.SIGHUP)
+        wait_for(lambda: "only a new start takes up [agent] frame_s" in one.said)
+        wait_for(lambda: whole(log)[0])
+        one.say()
+        wait_for(lambda: [event for event in events(log) if event.code == "Xid 31"])
+        assert one.kill(signal.SIGTERM) == 0
+        assert one.waiting() == 0
+        log.close()

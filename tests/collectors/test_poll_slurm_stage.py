@@ -28,6 +28,7 @@ NODES = (
     "NodeName=n1 Arch=x86_64 CPUTot=8 State=IDLE Partitions=train\n"
     "NodeName=n2 Arch=x86_64 CPUTot=8 State=IDLE+DRAIN Partitions=train Reason=x [li@2026-03-11T04:25:00]\n"
 )
+CONFIG = "ClusterName             = c1\nReturnToService         = 1\nSlurmdTimeout           = 300 sec\n"
 CONF = "SwitchName=leaf1 Nodes=n[1-2]\nSwitchName=leaf2 Nodes=n[3-4]\nSwitchName=spine Switches=leaf[1-2]\n"
 
 
@@ -36,12 +37,13 @@ class FakeSlurm:
 
     def __init__(self) -> None:
         self.jobs, self.nodes, self.failure = [JOB], NODES, ""
+        self.reservations = "No reservations in the system\n"
 
     def __call__(self, program: str, *arguments: str) -> str:
         if self.failure:
             raise PollFailed(self.failure)
         if program == "scontrol":
-            return self.nodes
+            return {"node": self.nodes, "config": CONFIG, "reservation": self.reservations}.get(arguments[1], "")
         mark = arguments[-1].partition(":")[2].partition(",")[0]
         return "".join(job.replace("~", mark) + mark + "\n" for job in self.jobs)
 
@@ -51,7 +53,8 @@ class Site:
 
     def __init__(self, settings: Slurm | None = None, key: bytes | None = None) -> None:
         self.slurm, self.log, self.metrics, self.said = FakeSlurm(), MemoryLog(), SelfMetrics(), list[str]()
-        sources = scheduler_slurm.of(self.slurm, settings or Slurm())
+        decided = ("slurm_reservations", "slurm_timers")  # test_poll_slurm_site
+        sources = [one for one in scheduler_slurm.of(self.slurm, settings or Slurm()) if one.name not in decided]
         self.poller = Poller(sources, self.log.appender(), self.metrics, self.said.append, key)
 
     def until(self, now_ms: int) -> None:
@@ -178,7 +181,7 @@ def test_a_new_run_begins_with_what_the_last_one_told(tmp_path: Path) -> None:
     config = Config(slurm=Slurm(bin=str(tmp_path), topology_conf=str(file)))
     context = Context(config, before.log, SelfMetrics(), before.said.append)
     stages = [make(context) for make in pollings(["slurm", "slurm"], config).values()]
-    assert len(stages) == 3  # one a question, though the source was named twice
+    assert len(stages) == 5  # one a question, though the source was named twice
     for after_s in (100, 170):
         for stage in stages:
             while stage.step(T + after_s * S):

@@ -213,7 +213,7 @@ def test_night_12_dirty_connector_is_cleaned_not_replaced_and_nothing_is_drained
     flap = [event("port.down", f"port:{port}", 43_200), event("port.up", f"port:{port}", 43_202)]
     at = case(flap, [placement("4471", HOSTS)], edges, {"optic": pl.DataFrame(rows)})
     incident = only(at)
-    assert (incident.verdict, incident.component) == (Verdict.COMPONENT, f"optic:{port}")
+    assert (incident.verdict, incident.component) == (Verdict.COMPONENT, f"link:{port}~{far}")
     assert incident.action is Action.CHECK_LINK
     done = steps(incident, at)
     assert in_order(["check_link", "soft_avoid", "watch"], done)

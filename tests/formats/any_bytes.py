@@ -32,6 +32,13 @@ DOCUMENTS: dict[str, tuple[str, ...]] = {
         'Switch\t36 "S-0001"\t\t# "leaf-1" enhanced port 0 lid 4\n[1]\t"H-0002"[1](3)\t\t# "h1 mlx5_0" lid 5 4xHDR\n',
         "CA    88  1 0x01 4x HDR - SW    51 79 0x02 ( 'h1 mlx5_3' - 'leaf-1 ' )\n",
     ),
+    "inventory": (
+        "host,rack,pdu_a,cdu,management_switch,serial\nh[1-4],r1,p1,c1,m1,S1\n",
+        "a_device,a_port,b_device,b_port\nh1,mlx5_0,leaf1,Ethernet1/1\n",
+        '[{"child": "host:h1", "relation": "cooled_by", "parent": "cdu:c1"}]',
+        '{"count": 1, "next": null, "results": [{"id": 7, "url": "https://n/api/dcim/devices/7/", "name": "h1", '
+        '"role": {"slug": "gpu-server"}, "rack": {"name": "r1"}, "serial": "S1"}]}',
+    ),
     "kubernetes_describe": ("Name:               h1\nConditions:\n  Type   Status\n  Ready  False\nTaints: <none>\n",),
     "link_text": ("CA 'mlx5_0'\n\tPort 1:\n\t\tState: Down\n\t\tPhysical state: Polling\n\t\tRate: 400\n",),
     "optic_text": ("\tIdentifier : 0x18 (QSFP-DD)\n\tRcvr signal avg optical power (Channel 1) : 0.0100 mW / -20.00 dBm\n",),
@@ -42,6 +49,15 @@ DOCUMENTS: dict[str, tuple[str, ...]] = {
     ),
     "prometheus_text": (
         '# TYPE DCGM_FI_DEV_GPU_TEMP gauge\nDCGM_FI_DEV_GPU_TEMP{gpu="0",UUID="GPU-1",Hostname="h1"} 61\nup 1 1741666642000\n',
+    ),
+    "readings_csv": (
+        "time,component,column,value\n2026-03-11T04:20:00Z,cdu:c1,flow_litres_per_minute,402.5\n1773202800,cdu:c1,leak,1\n",
+        "component;time;power_watts;current_amperes\npdu:p1;1773202800;8100;36\n",
+    ),
+    "redfish": (
+        '{"component": "cdu:c1", "at": 1773202800, "resources": {"/redfish/v1/ThermalEquipment/CDUs/1/Pumps/1": '
+        '{"@odata.type": "#Pump.v1_1_0.Pump", "Status": {"Health": "Critical"}, "PumpSpeedPercent": {"Reading": 38}}}}',
+        '[{"@odata.type": "#Circuit.v1_9_0.Circuit", "BreakerState": "Tripped", "Voltage": {"Reading": 230.5}}]',
     ),
     "slurm_show": ("NodeName=h1 State=IDLE+DRAIN Gres=gpu:8\n   Reason=gres/gpu count reported lower (7 < 8) [root@now]\n",),
     "slurm_table": ("JobID|JobName|State|ExitCode|NodeList\n17|a|FAILED|0:9|h1\n", "NODELIST NODES STATE\nh[1-4] 4 drain*\n"),

@@ -336,10 +336,14 @@ def test_a_lane_that_lost_its_light_stands_at_the_floor() -> None:
     assert readings(receive=[-1.0, -math.inf], send=[0.0, 0.0])["rx_power_dbm"] == -40.0
 
 
-def test_a_module_without_any_light_tells_no_power() -> None:
+def test_a_module_that_receives_nothing_while_it_sends_stands_at_the_floor() -> None:
     told = readings(receive=[-40.0, -math.inf], send=[0.0, 0.0])
-    assert "rx_power_dbm" not in told
-    assert told["tx_power_dbm"] == 0.0
+    assert (told["rx_power_dbm"], told["tx_power_dbm"]) == (-40.0, 0.0)
+    assert readings(receive=[-1.0, -2.0], send=[-math.inf, -40.0])["tx_power_dbm"] == -40.0
+
+
+def test_a_module_that_is_dark_both_ways_tells_no_power() -> None:
+    assert not {"rx_power_dbm", "tx_power_dbm"} & set(readings(receive=[-40.0], send=[-math.inf]))
 
 
 def test_the_memory_of_a_cable_tells_nothing() -> None:

@@ -21,8 +21,9 @@ def edge(
     start: int | None = None,
     end: int | None = None,
     seen: int | None = None,
+    source: str = "",
 ) -> Edge:
-    return Edge(child=child, relation=relation, parent=parent, from_ms=start, to_ms=end, seen_ms=seen)
+    return Edge(child=child, relation=relation, parent=parent, from_ms=start, to_ms=end, seen_ms=seen, source=source)
 
 
 LEAF = [
@@ -144,6 +145,42 @@ def test_what_cannot_be_true_is_told_and_ignored() -> None:
     )
 
 
+def test_where_sources_disagree_what_was_seen_wins_and_both_are_told() -> None:
+    seen = edge("port:h1/n/1", R.LINK_END, "port:leaf1/e3", seen=10, source="lldp")
+    written = edge("port:h1/n/1", R.LINK_END, "port:leaf1/e4", seen=20, source="inventory:cables.csv")
+    for told in ([seen, written], [written, seen]):
+        topology = Topology(told)
+        assert topology.at().other_end("port:h1/n/1") == "port:leaf1/e3"
+        assert topology.at().other_end("port:leaf1/e4") is None
+        (conflict,) = topology.conflicts
+        assert str(conflict) == (
+            "sources_disagree: port:h1/n/1 link_end port:leaf1/e3; port:h1/n/1 link_end port:leaf1/e4"
+        )
+
+
+def test_of_two_that_wrote_down_the_later_wins() -> None:
+    old = edge("host:h1", R.PART_OF, "rack:r1", seen=10, source="inventory:a.csv")
+    new = edge("host:h1", R.PART_OF, "rack:r2", seen=20, source="netbox")
+    topology = Topology([new, old])
+    assert topology.at().parents("host:h1", R.PART_OF) == ("rack:r2",)
+    assert [conflict.what for conflict in topology.conflicts] == ["sources_disagree"]
+
+
+def test_a_move_that_one_source_tells_is_no_disagreement() -> None:
+    moved = [edge("host:h1", R.PART_OF, f"rack:r{n}", seen=n, source="inventory:a.csv") for n in (1, 2)]
+    agreed = [edge("host:h2", R.PART_OF, "rack:r1", seen=n, source=source) for n, source in ((1, "netbox"), (2, "x"))]
+    fed = [edge("host:h2", R.POWERED_BY, f"pdu:{n}", seen=n, source=f"s{n}") for n in (1, 2)]  # two are as good as one
+    assert Topology([*moved, *agreed, *fed]).conflicts == ()
+
+
+def test_what_was_seen_to_end_is_not_held_up_by_a_list() -> None:
+    ended = edge("port:h1/n/1", R.LINK_END, "port:leaf1/e3", end=50, seen=10, source="lldp")
+    written = edge("port:h1/n/1", R.LINK_END, "port:leaf1/e3", seen=20, source="inventory:cables.csv")
+    topology = Topology([ended, written])
+    assert topology.at(40).other_end("port:h1/n/1") == "port:leaf1/e3"
+    assert topology.at(60).other_end("port:h1/n/1") is None
+
+
 def test_a_loop_that_was_never_true_at_one_time_is_none() -> None:
     topology = Topology(
         [
@@ -210,13 +247,17 @@ class Naive:
     @staticmethod
     def _ordered(e: Edge) -> Edge:
         if e.relation in (R.LINK_END, R.SAME_GROUP) and e.parent < e.child:
-            return edge(e.parent, e.relation, e.child, e.from_ms, e.to_ms, e.seen_ms)
+            return edge(e.parent, e.relation, e.child, e.from_ms, e.to_ms, e.seen_ms, e.source)
         return e
 
     @staticmethod
-    def _word(e: Edge) -> tuple[float, float]:
+    def _word(e: Edge) -> tuple[bool, float, float]:
         begin = float("-inf") if e.from_ms is None else e.from_ms
-        return max(begin, float("-inf") if e.seen_ms is None else e.seen_ms), begin
+        return (
+            not e.source.startswith("inventory"),
+            max(begin, float("-inf") if e.seen_ms is None else e.seen_ms),
+            begin,
+        )
 
     def _begun(self, e: Edge) -> bool:
         return e.from_ms is None or e.from_ms <= self.at_ms
@@ -314,15 +355,23 @@ NAMES = [
     "switch:s2", "rack:r1", "rack:r2", "pdu:p1", "optic:s1/1", "fabric:b1", "fabric:h1/b", "cohort:c1", "nic:h1/0",
 ]  # fmt: skip
 times = st.none() | st.integers(0, 4)
+tellers = st.sampled_from(["", "inventory", "inventory:b.csv", "lldp"])
 edges = st.lists(
     st.builds(
-        edge, st.sampled_from(NAMES), st.sampled_from(list(Relation)), st.sampled_from(NAMES), times, times, times
+        edge,
+        st.sampled_from(NAMES),
+        st.sampled_from(list(Relation)),
+        st.sampled_from(NAMES),
+        times,
+        times,
+        times,
+        tellers,
     ),
     max_size=12,
 )
 plausible = st.lists(
     st.builds(
-        lambda pair, start, end, seen: edge(pair[0], pair[1], pair[2], start, end, seen),
+        lambda pair, start, end, seen, source: edge(pair[0], pair[1], pair[2], start, end, seen, source),
         st.sampled_from(
             [
                 ("port:h1/n/1", R.LINK_END, "port:s1/1"),
@@ -342,6 +391,7 @@ plausible = st.lists(
         times,
         times,
         times,
+        tellers,
     ),
     max_size=12,
 )

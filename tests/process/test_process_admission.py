@@ -4,6 +4,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sickbay.admission import Admission, Refused, admission, secret
 from sickbay.app.live import FrameReader
@@ -13,7 +15,7 @@ from sickbay.log import Record, Task
 from sickbay.log.memory import MemoryLog
 from sickbay.messages import Event, Identity, encode
 from sickbay.seal import Seal, host_key, sealed
-from sickbay.sequences import REMEMBERED, Sequences
+from sickbay.sequences import MAX_HOLES, REMEMBERED, Sequences
 from sickbay.settings import Security
 from tests.process.kit import EVENTS, KEY, SMALL, TELEMETRY, Agent, lost_card
 
@@ -130,12 +132,12 @@ def test_sequences_tell_what_was_there_and_what_is_missing() -> None:
     found = Sequences()
     told = [(1, True, 0), (2, True, 0), (2, False, 0), (5, True, 2), (4, True, 0), (4, False, 0), (1, False, 0)]
     for number, fresh, missed in told:
-        assert found.place("t", "h", 7, number) == (fresh, missed), number
-    assert found.place("t", "h", 8, 1) == (True, 0)  # another incarnation
-    assert found.place("u", "h", 7, 2) == (True, 0)  # another topic
+        assert found.place("t", "h", 7, number)[:2] == (fresh, missed), number
+    assert found.place("t", "h", 8, 1) == (True, 0, False)  # another incarnation
+    assert found.place("u", "h", 7, 2) == (True, 0, False)  # another topic
     for number in range(10, 10 + 5 * REMEMBERED):
         found.place("t", "h", 9, number)
-    assert found.place("t", "h", 9, 10) == (True, 0)  # too old to be known: twice is better than lost
+    assert found.place("t", "h", 9, 10) == (True, 0, False)  # too old to be known: twice is better than lost
     assert len(found._senders["t", "h", 9].seen) <= 2 * REMEMBERED + 1
 
 
@@ -143,3 +145,30 @@ def test_unknown_fields_in_a_seal_are_refused() -> None:
     payload = msgspec.json.encode({"type": "event", "seal": {"host": "n1", "incarnation": 1, "sequence": 1, "x": 1}})
     with pytest.raises(ValueError, match="seal"):
         OPEN.message(_record(payload))
+
+
+def test_what_was_missing_and_comes_later_is_found() -> None:
+    found, counted = Sequences(), [0, 0]
+    for number in (1, 2, 10, 11, 5, 3, 4, 9, 7, 7, 12, 6, 8):  # live before a backlog, and a repeat
+        place = found.place("t", "h", 7, number)
+        counted = [counted[0] + place.missed, counted[1] + place.found]
+    assert counted == [7, 7]
+    assert found._senders["t", "h", 7].holes == []
+
+
+@given(st.permutations(list(range(30))), st.sets(st.integers(0, 29)))
+def test_missed_less_found_is_what_never_came(order: list[int], lost: set[int]) -> None:
+    came = [0, *(number + 1 for number in order if number not in lost)]
+    found, missed = Sequences(), 0
+    for number in came:
+        place = found.place("t", "h", 7, number)
+        assert place.fresh
+        missed += place.missed - place.found
+    assert missed == len(set(range(max(came))) - set(came))
+
+
+def test_holes_of_a_sender_are_bounded() -> None:
+    found = Sequences()
+    for number in range(0, 100 * MAX_HOLES, 2):
+        found.place("t", "h", 7, number)
+    assert len(found._senders["t", "h", 7].holes) == MAX_HOLES

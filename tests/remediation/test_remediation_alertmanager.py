@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remediation.notify import alertmanager
-from remediation.notify.alertmanager import MAX_LABEL, MAX_LINE, MAX_LINES, MAX_SUMMARY, harmless
+from remediation.notify.alertmanager import MAX_LABEL, MAX_LINE, MAX_LINES, MAX_SUMMARY
 from remediation.notify.standing import Standing, Story, held, stands
 from sickbay.actions import Action, ActionState, Judged
 from sickbay.clock import rfc3339
 from sickbay.messages import Action as Headline
 from sickbay.messages import Incident, Severity, Verdict, replace
+from sickbay.plain import harmless
 from tests.remediation.alerts_kit import CARD, T0, action, claim, incident
 
 NOW = T0 + 10_000

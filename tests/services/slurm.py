@@ -63,7 +63,7 @@ JobRequeue=1
 KillWait=2
 SlurmctldTimeout=10
 SlurmdTimeout=60
-NodeName={nodes} NodeHostname=localhost NodeAddr=127.0.0.1 Port={ports} CPUs={cpus} RealMemory=1000 State=UNKNOWN
+NodeName={nodes} NodeHostname=localhost NodeAddr=127.0.0.1 Port={ports} CPUs={cpus} RealMemory=1000 {cards}State=UNKNOWN
 PartitionName=train Nodes={nodes} Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO
 """
 
@@ -169,14 +169,15 @@ class Cluster:
 
 @contextmanager
 def running(
-    folder: Path, nodes: int = 4, *, cpus: int = 1, requeue_s: int = 5, settings: Sequence[str] = ()
+    folder: Path, nodes: int = 4, *, cpus: int = 1, requeue_s: int = 5, settings: Sequence[str] = (), cards: int = 0
 ) -> Iterator[Cluster]:
     """A Slurm of `nodes` nodes n1, n2, ..., each of `cpus` CPUs, whose state lies in `folder`.
 
     A requeued job starts again after about `requeue_s` seconds. `settings`: more lines for slurm.conf.
+    `cards`: accelerators of each node, which are empty files.
     """
     commands = Path(found(*_PROGRAMS)[0]).parent
-    cluster = _prepared(folder, commands, nodes, cpus, requeue_s, settings)
+    cluster = _prepared(folder, commands, nodes, cpus, requeue_s, settings, cards)
     with ExitStack() as stack:
         stack.callback(_end, cluster)
         for name in (CONTROLLER, *cluster.nodes):
@@ -185,7 +186,9 @@ def running(
         yield cluster
 
 
-def _prepared(folder: Path, commands: Path, nodes: int, cpus: int, requeue_s: int, settings: Sequence[str]) -> Cluster:
+def _prepared(
+    folder: Path, commands: Path, nodes: int, cpus: int, requeue_s: int, settings: Sequence[str], cards: int
+) -> Cluster:
     folder.mkdir(parents=True, exist_ok=True)
     names = tuple(f"n{number}" for number in range(1, nodes + 1))
     for name in ("state", *(f"spool-{name}" for name in names)):
@@ -199,8 +202,14 @@ def _prepared(folder: Path, commands: Path, nodes: int, cpus: int, requeue_s: in
         nodes=f"n[1-{nodes}]",
         cpus=cpus,
         requeue_s=requeue_s,
+        cards=f"Gres=gpu:{cards} " if cards else "",
     )
     conf = folder / "slurm.conf"
+    if cards:
+        settings = (*settings, "GresTypes=gpu")
+        for number in range(cards):
+            (folder / f"card{number}").touch()
+        (folder / "gres.conf").write_text(f"Name=gpu File={folder}/card[0-{cards - 1}]\n")
     conf.write_text("\n".join([text, *settings, ""]))
     env = {key: value for key, value in os.environ.items() if not key.startswith(("SLURM_", "SBATCH_", "SQUEUE_"))}
     return Cluster(folder, commands, conf, env | {"SLURM_CONF": str(conf)}, names)

@@ -46,6 +46,7 @@ CATALOGUE: dict[str, str] = {
     "segfault": "collectors.formats.bodies.segfault",
     "slurm_daemon": "collectors.formats.bodies.slurm_daemon",
     "straggler": "collectors.formats.bodies.straggler",
+    "switch_config": "collectors.formats.bodies.switch_config",
     "time_service": "collectors.formats.bodies.time_service",
     "training": "collectors.formats.bodies.training",
     "transport": "collectors.formats.bodies.transport",

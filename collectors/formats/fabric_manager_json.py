@@ -1,0 +1,96 @@
+"""Answers of a UFM's REST resources: `ports`, `links` and `events`, each a list of rows.
+
+Rows are read one by one: one that is not understood is counted and hides no other. GUIDs come without `0x`, numbers as
+text or not. Sources: NVIDIA UFM Enterprise REST API guide 6.11 to 6.24 (Ports, Links, Events), public clients.
+"""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from collectors.formats.ibnetdiscover import described_port
+from collectors.formats.reading import Tally
+from collectors.formats.text import clean_text
+from sickbay.components import Kind, Name, name, parts_of
+
+MAX_ROWS = 1_500_000
+Text = Annotated[str, Meta(max_length=2000)]
+
+
+class Unreadable(ValueError):
+    """The answer is no list of rows."""
+
+
+class Port(Struct, frozen=True):
+    """One port. `name` is its GUID and number (`b83fd20300da1138_1`)."""
+
+    name: Text
+    number: int | Text = 0
+    dname: Text = ""
+    node_description: Text = ""
+    system_name: Text = ""
+    logical_state: Text = ""
+    physical_state: Text = ""
+    peer_node_description: Text = ""
+
+
+class Link(Struct, frozen=True):
+    """One link; the two ends are in no order."""
+
+    source_guid: Text
+    source_port: int | Text
+    destination_guid: Text
+    destination_port: int | Text
+    source_port_dname: Text = ""
+    destination_port_dname: Text = ""
+    source_port_node_description: Text = ""
+    destination_port_node_description: Text = ""
+
+
+class Told(Struct, frozen=True):
+    """One event as the manager lists it; `timestamp` is in its own, untold zone."""
+
+    id: int
+    name: Text = ""
+    severity: Text = ""
+    timestamp: Text = ""
+    category: Text = ""
+    object_name: Text = ""
+    object_path: Text = ""
+    description: Text = ""
+
+
+R = TypeVar("R", Port, Link, Told)
+
+
+def rows(body: bytes, kind: type[R], tally: Tally) -> Iterator[R]:
+    """The rows of an answer. Raises Unreadable where it is no list."""
+    try:
+        raw = msgspec.json.decode(body, type=list[msgspec.Raw])
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Unreadable(f"no list of rows: {str(error)[:200]}") from None
+    decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(kind)
+    for row in raw[:MAX_ROWS]:
+        try:
+            yield decoder.decode(row)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            tally.unparsed += 1
+
+
+def is_adapter(dname: str) -> bool:
+    """Whether a port's display name is an adapter's (`HCA-1/2`); a switch's is its number."""
+    return dname.upper().startswith("HCA")
+
+
+def port_of(guid: str, number: int | str, description: str, *, adapter: bool) -> Name:
+    """What a port is called by other tools too. A switch's description may end with the port (`leaf-3:19`); an adapter
+    that names no host is told by its GUID."""
+    own = f"0x{clean_text(guid).lower().removeprefix('0x').rjust(16, '0')}"
+    text = clean_text(description).strip()
+    if not adapter:
+        text = text.removesuffix(f":{number}")
+    told = described_port(text, own, str(number)) if text else name(Kind.PORT, own, str(number))
+    first, *rest = parts_of(told)
+    return name(Kind.PORT, first, own, *rest) if adapter and len(rest) == 1 and first != own else told

@@ -1,0 +1,175 @@
+"""A site's own list of what stands where and hangs on what: CSV with a heading, JSON, or what NetBox answered.
+
+CSV: cells apart by comma, semicolon or tab, under headings of codes/inventory.toml, such as
+`host,rack,pdu_a,pdu_b,cdu,management_switch`, `a_device,a_port,b_device,b_port` or `child,relation,parent`.
+JSON: a list of rows with the same keys, lists of rows under any keys (`{"hosts": [...], "cables": [...]}`), one row a
+line, or NetBox's devices, cables, interfaces, power ports and feeds: a page, or pages in a list.
+"""
+
+import csv
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from collectors.formats import inventory_rows, netbox
+from collectors.formats.inventory_rows import Row, heading
+from collectors.formats.reading import Reading, Tally
+from collectors.formats.text import lines
+from sickbay.messages import Edge, Identity
+
+MAX_JSON = 256 << 20  # bytes: 100,000 devices of NetBox with their ports
+MAX_ROWS = 2_000_000
+SOURCE = "inventory"  # of its edges; the file stands behind it
+_SEPARATORS = ",;\t"
+_MAX_DEPTH = 3  # lists of rows under keys, under one more key
+
+
+def confidence(head: bytes, name: str) -> float:
+    """High for a heading that tells edges, for JSON rows with such keys, and for objects of NetBox."""
+    start = head.lstrip(b"\xef\xbb\xbf \t\r\n")[: 16 << 10]
+    if start[:1] in (b"{", b"["):
+        return 0.9 if netbox.is_it(start) or _json_fits(start) else 0.0
+    rows = start.decode("utf-8", "replace").replace("\r", "\n").split("\n")[:50]
+    first = next((row for row in rows if row.strip() and not row.startswith("#")), "")
+    return 0.85 if inventory_rows.fits(_headings(first)[1]) else 0.0
+
+
+def read(chunks: Iterable[bytes], tally: Tally, name: str = "") -> Iterator[Reading]:
+    """An edge or identity for everything that the rows tell."""
+    source = f"{SOURCE}:{name}"[:200] if name else SOURCE
+    pieces = iter(chunks)
+    start = b""
+    for piece in pieces:
+        start += piece
+        if start.strip(b"\xef\xbb\xbf \t\r\n"):
+            break
+    whole = (piece for group in ([start], pieces) for piece in group)
+    if start.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
+        for record in _of_json(_bounded(whole, tally), tally, source):
+            yield Reading(record)
+        return
+    yield from _of_csv(whole, tally, source)
+
+
+def _headings(row: str) -> tuple[str, list[str]]:
+    separator = max(_SEPARATORS, key=row.count)
+    return separator, [heading(cell) for cell in _cells(row[:8192], separator)]
+
+
+def _cells(row: str, separator: str) -> list[str]:
+    try:
+        return next(csv.reader([row], delimiter=separator, skipinitialspace=True), [])
+    except csv.Error:
+        return []
+
+
+def _of_csv(chunks: Iterable[bytes], tally: Tally, source: str) -> Iterator[Reading]:
+    separator, headings = "", list[str]()
+    for count, (number, row) in enumerate(lines(chunks, tally)):
+        if not row.strip() or row.startswith("#"):
+            continue
+        if not headings:
+            separator, headings = _headings(row)
+            _note_unknown(headings, tally)
+            continue
+        cells = _cells(row, separator)
+        if len(cells) > len(headings) or count > MAX_ROWS:
+            tally.unparsed += 1
+            tally.note(f"a line of {len(cells)} cells under a heading of {len(headings)}, or too many lines")
+            continue
+        for record in inventory_rows.records(dict(zip(headings, cells, strict=False)), tally, source):
+            yield Reading(record, number)
+
+
+def _note_unknown(headings: Iterable[str], tally: Tally) -> None:
+    if strange := sorted({one for one in headings if one and one not in inventory_rows.known()}):
+        tally.note(f"columns that were not read: {', '.join(strange)}")
+
+
+def _bounded(chunks: Iterable[bytes], tally: Tally) -> bytes:
+    raw = bytearray()
+    for chunk in chunks:
+        raw += chunk[: MAX_JSON + 1 - len(raw)]
+        if len(raw) > MAX_JSON:
+            tally.unparsed += 1
+            tally.note(f"longer than {MAX_JSON >> 20} MiB: the rest was not read")
+            break
+    return bytes(raw).removeprefix(b"\xef\xbb\xbf")
+
+
+def _of_json(raw: bytes, tally: Tally, source: str) -> Iterator[Edge | Identity]:
+    objects = _objects(raw, tally)
+    own = [one for one in objects if netbox.endpoint_of(one)]
+    if own:
+        yield from netbox.records(own, tally, source)
+    strange: set[str] = set()
+    for one in objects:
+        if not netbox.endpoint_of(one):
+            row = {heading(key): _text(value) for key, value in one.items()}
+            strange |= row.keys() - inventory_rows.known()
+            yield from inventory_rows.records(row, tally, source)
+    _note_unknown(strange, tally)
+
+
+def _objects(raw: bytes, tally: Tally) -> list[dict[str, Any]]:
+    """The rows of a text: one document, or one a line."""
+    try:
+        return list(_rows_in(msgspec.json.decode(raw), tally))[:MAX_ROWS]
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        found: list[dict[str, Any]] = []
+        for line in raw.split(b"\n")[:MAX_ROWS]:
+            if line.strip():
+                found += _line(line, tally)
+        return found
+
+
+def _line(line: bytes, tally: Tally) -> list[dict[str, Any]]:
+    try:
+        return list(_rows_in(msgspec.json.decode(line), tally))
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        tally.unparsed += 1
+        return []
+
+
+def _rows_in(told: object, tally: Tally, depth: int = 0) -> Iterator[dict[str, Any]]:
+    """Rows in lists, under keys, in pages."""
+    if isinstance(told, list):
+        for one in told:
+            yield from _rows_in(one, tally, depth + 1) if isinstance(one, dict | list) and depth < _MAX_DEPTH else ()
+            tally.unparsed += not isinstance(one, dict | list)
+    elif isinstance(told, dict):
+        inner = [value for value in told.values() if _is_rows(value)]
+        if inner and not netbox.endpoint_of(told) and depth < _MAX_DEPTH:
+            for value in inner:
+                yield from _rows_in(value, tally, depth + 1)
+            if netbox.unfinished(told):
+                tally.unparsed += 1
+                tally.note("a page of an answer that goes on: the rest was not read")
+        elif not inner or netbox.endpoint_of(told):
+            yield told
+
+
+def _is_rows(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], dict)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, list):
+        return ";".join(_text(one) for one in value[:64])
+    if isinstance(value, dict):
+        return _text(value.get("name", value.get("value", "")))
+    return "" if value is None or isinstance(value, bool) else str(value)[: inventory_rows.MAX_CELL]
+
+
+def _json_fits(start: bytes) -> bool:
+    """Whether the keys of the first rows tell edges: looked for in the text, which may be cut."""
+    text = start.decode("utf-8", "replace")
+    keys = {heading(piece.rpartition('"')[2]) for piece in text.split('":')[:-1]}
+    keys |= {heading(piece.rpartition('"')[2]) for piece in text.split('" :')[:-1]}
+    return inventory_rows.fits(keys)
+
+
+def rows_of(edges: Iterable[Edge]) -> list[Row]:
+    """Edges as rows that `read` takes: what an export writes."""
+    return [{"child": one.child, "relation": str(one.relation), "parent": one.parent} for one in edges]

@@ -1,0 +1,146 @@
+"""Kubernetes' word on hosts as events, a fold over what the watch tells: what is new, and what is over.
+
+A plugin that starts again offers no device for some seconds: that none is left counts after a minute, that some are
+missing at once. Fewer than before counts as well as fewer than the node has: a plugin may forget a lost one wholly.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from collectors.formats.events import event
+from collectors.formats.kubernetes_events import Spoken
+from collectors.formats.kubernetes_nodes import NodeWord, Word, fewer
+from collectors.kubernetes_watch import Change as Seen
+from sickbay.components import Kind, name
+from sickbay.messages import Change, Event
+from sickbay.messages import replace as changed
+
+HOLD_MS = 60_000  # that a node must be without all its accelerators
+MOST_SPOKEN = 50_000  # Event objects that are remembered: the server keeps them for an hour
+LATE_MS = 600_000  # an Event object older than this when first seen was told by an earlier run, or is of no use
+_NONE = "scheduler.accelerators_none"
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """One node as it was last told. `most`: the most accelerators it offered; `none_since`: without any, since when."""
+
+    path: str
+    told: dict[str, Event]
+    word: NodeWord
+    most: dict[str, int]
+    none_since: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """All nodes, and up to where the feed is folded in."""
+
+    hosts: dict[str, Host] = field(default_factory=dict)
+    sequence: int = 0
+
+
+def polled(
+    state: Hosts, seen: Iterable[Seen[NodeWord]], read_ms: int
+) -> tuple[Hosts, tuple[Event, ...], tuple[Change, ...]]:
+    """The state after what was seen, an event for each change, and what software of a host was changed."""
+    hosts, events, changes, sequence = dict(state.hosts), list[Event](), list[Change](), state.sequence
+    for change in seen:
+        sequence = change.sequence
+        there = {word.host for word in change.objects}
+        if change.full or change.gone:
+            lost = {host for host, known in hosts.items() if known.path == change.path and host not in there}
+            for host in sorted(lost if change.full else there & hosts.keys()):
+                events.append(_deleted(host, read_ms))
+                del hosts[host]
+        for word in () if change.gone else change.objects:
+            known = hosts.get(word.host)
+            changes += _changed(known, word, read_ms)
+            hosts[word.host] = _looked(known, word, change.path, read_ms, events)
+    for host, known in hosts.items():  # what only time tells
+        if known.none_since:
+            hosts[host] = _looked(known, known.word, known.path, read_ms, events)
+    return Hosts(hosts, sequence), tuple(events), tuple(changes)
+
+
+def _looked(known: Host | None, word: NodeWord, path: str, read_ms: int, events: list[Event]) -> Host:
+    """The node after this word; its news are added to `events`."""
+    most = {**(known.most if known else {})}
+    for resource, count in (*word.allocatable.items(), *word.capacity.items()):
+        most[resource] = max(most.get(resource, 0), count)
+    before = known.none_since if known else {}
+    none_since = {
+        resource: before.get(resource, read_ms)
+        for resource, count in most.items()
+        if count and not word.allocatable.get(resource, 0)
+    }
+    told = dict(known.told) if known else {}
+    standing = {**word.against, **dict(_missing(word, most, none_since, read_ms))}
+    for about, one in standing.items():
+        if about not in told or _differs(told[about], one.event):
+            dated = read_ms if one.since_ms is None else min(one.since_ms, read_ms)
+            told[about] = changed(one.event, at_ms=dated, seen_ms=read_ms)
+            events.append(told[about])
+    still = {f"accelerators {resource}" for resource in none_since}  # none, but not for long yet
+    over = sorted(told.keys() - standing.keys() - still)
+    events += [_back(word.host, about, told.pop(about), read_ms) for about in over]
+    return Host(path, told, word, most, none_since)
+
+
+def _missing(
+    word: NodeWord, most: dict[str, int], none_since: dict[str, int], read_ms: int
+) -> Iterator[tuple[str, Word]]:
+    for resource, count in most.items():
+        free = word.allocatable.get(resource, 0)
+        if free < count and (free or read_ms - none_since.get(resource, read_ms) >= HOLD_MS):
+            yield f"accelerators {resource}", Word(fewer(word.host, resource, free, count), none_since.get(resource))
+
+
+def _differs(told: Event, now: Event) -> bool:
+    return (told.kind, told.code, told.attributes) != (now.kind, now.code, now.attributes)
+
+
+def _back(host: str, about: str, told: Event, read_ms: int) -> Event:
+    facts = {"was": told.kind, "reason": about}
+    return event("scheduler.host_back", name(Kind.HOST, host), facts, code=told.code, at_ms=read_ms, seen_ms=read_ms)
+
+
+def _deleted(host: str, read_ms: int) -> Event:
+    facts = {"reason": "the node object was deleted"}
+    component = name(Kind.HOST, host)
+    return event("scheduler.host_drained", component, facts, code="deleted", at_ms=read_ms, seen_ms=read_ms)
+
+
+def _changed(known: Host | None, word: NodeWord, read_ms: int) -> Iterator[Change]:
+    for what, new in word.versions.items():
+        old = known.word.versions.get(what, "") if known else ""
+        if old and old != new:
+            yield Change(target=name(Kind.HOST, word.host), what=what, at_ms=read_ms, old=old, new=new)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """How often each Event object was told."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    sequence: int = 0
+
+
+def said(state: Said, seen: Iterable[Seen[Spoken | None]], read_ms: int) -> tuple[Said, tuple[Event, ...]]:
+    """The state after Event objects were seen, and what they say anew."""
+    counts, events = dict(state.counts), list[Event]()
+    after = replace(state)
+    for change in seen:
+        after = replace(after, sequence=change.sequence)
+        for one in change.objects:
+            if one is None or change.gone:
+                continue
+            known = counts.pop(one.uid, 0)
+            counts[one.uid] = max(known, one.times)  # the newest last
+            new = one.times - known
+            last = read_ms if one.last_ms is None else min(one.last_ms, read_ms)
+            if new > 0 and last >= read_ms - LATE_MS:
+                events.append(changed(one.event, at_ms=last, seen_ms=read_ms, count=new))
+    for uid in list(counts)[: max(0, len(counts) - MOST_SPOKEN)]:
+        del counts[uid]
+    return Said(counts, after.sequence), tuple(events)

@@ -1,0 +1,70 @@
+"""The stage that listens: what others send over HTTPS goes into the log. A relay is the same, and packs frames.
+
+There is no way without TLS and tokens: what enters is bound to the hosts that its token may tell of.
+"""
+
+import socket
+
+from sickbay.app.intake import Intake
+from sickbay.app.listen_server import Door, Server
+from sickbay.app.service import Context, Make, Stage
+from sickbay.app.sink import Direct, Packing
+from sickbay.app.tokens import Tokens
+from sickbay.config import ConfigError
+from sickbay.settings import Config
+from sickbay.source_settings import Listen
+
+
+def listening(*, packs: bool = False) -> Make:
+    """Makes the stage. `packs`: frames of many hosts become one record."""
+
+    def made(context: Context) -> Stage:
+        return Listener(context, packs=packs)
+
+    return made
+
+
+class Listener:
+    """A listener at work."""
+
+    def __init__(self, context: Context, *, packs: bool = False) -> None:
+        settings = context.config.listen
+        checked(context.config)
+        self._sink: Direct | Packing = Direct(context.log.appender(), context.metrics)
+        try:
+            tokens = Tokens(settings, context.say)
+            if packs:
+                self._sink = Packing(self._sink, settings.pod or socket.gethostname())
+            self._server = Server(settings, Door(settings, tokens, Intake(context, self._sink), context.clock))
+        except BaseException:
+            self._sink.close()
+            raise
+        self.address = self._server.address
+        context.say(f"listens at https://{self.address}")
+
+    @property
+    def waiting(self) -> str:
+        """Why what comes is not stored, empty where it is."""
+        return self._sink.trouble
+
+    def step(self, now_ms: int) -> bool:
+        """Looks whether the server is there. Raises RuntimeError where it has ended by itself."""
+        if not self._server.alive:
+            raise RuntimeError(f"the server has ended: {self._server.failed or 'nobody knows why'}")
+        return False
+
+    def close(self) -> None:
+        """Answer what has come; then let go of the log."""
+        self._server.close()
+        self._sink.close()
+
+
+def checked(config: Config) -> Listen:
+    """The settings, if something can listen with them. Raises ConfigError that says what is missing."""
+    settings = config.listen
+    for key in ("address", "certificate_file", "private_key_file", "tokens_file"):
+        if not getattr(settings, key):
+            raise ConfigError(f"[listen] {key} is empty: a listener needs an address, TLS and tokens")
+    if config.security.require_signed and not config.security.key_file:
+        raise ConfigError("[security] require_signed without key_file: nothing that comes in here could be signed")
+    return settings

@@ -1,0 +1,216 @@
+"""Faults of cables and their modules: dirt between two ends, a laser that fades or dies, a module that several share.
+
+Errors are counted at the receiver, and neither end's host is to blame.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from sickbay.components import Kind, Name, link, name
+from sickbay.messages import Action
+from simulator import cable_lines, lines
+from simulator.cables import HOST, LEAF, mates, optic, serial
+from simulator.cluster import Card
+from simulator.expectation import Expectation
+from simulator.faults.kit import COMPONENT, SHARED, host_name, job_name, ranks_of
+from simulator.lines import Printed
+from simulator.workload import Run
+from simulator.world import World
+
+LOOK = frozenset({Action.CHECK_LINK})
+
+
+def end_of(card: Card, side: int) -> Name:
+    """The port at one end of a card's cable."""
+    return card.port if side == HOST else card.switch_port
+
+
+def cable(card: Card) -> Name:
+    """The link as a component."""
+    return link(*(end_of(card, side).partition(":")[2] for side in (HOST, LEAF)))
+
+
+def carriers(at_ms: int, card: Card, state: str) -> Iterator[Printed]:
+    """Both ends say that the carrier went or came, the host's kernel first."""
+    yield lines.link(at_ms, card, state.capitalize())
+    yield cable_lines.switch_link(at_ms + 45, card.leaf, card.leaf_port, state)
+
+
+def cut(run: Run | None, began: int, at_s: int, world: World, cards: Sequence[Card]) -> Iterator[Printed]:
+    """A job that lost a link: transport errors once all retries are used up, time-outs of every rank after its time."""
+    if run is None or run.ended or at_s < began:
+        return
+    run.stalled = True
+    cards = [card for card in cards if card.host in run.job.hosts]
+    far = [card for _, card in ranks_of(run) if card.host != cards[0].host]
+    if at_s == began + 36:
+        for place, card in enumerate(far[:2]):
+            yield lines.retry_exceeded(world.ms(at_s, 100 + place), run.job.id, card, cards[0])
+    if at_s == began + run.job.timeout_s:
+        for rank, _ in ranks_of(run):
+            seq = 71_904 + run.step
+            yield from lines.watchdog(world.ms(at_s, 37 + rank), run.job.id, rank, seq, "ALLREDUCE", run.job.timeout_s)
+    if at_s == began + run.job.timeout_s + 2:
+        run.ended = True
+
+
+def bystanders(card: Card, world: World) -> set[Name]:
+    """Both ends of a cable with all that stands there, and the job."""
+    run = world.run_on(card.host)
+    ends = {end_of(card, side) for side in (HOST, LEAF)} | {optic(card, side) for side in (HOST, LEAF)}
+    jobs = {job_name(run)} if run else set()
+    return ends | {cable(card), host_name(card.host), name(Kind.SWITCH, card.leaf), card.component} | jobs
+
+
+@dataclass(slots=True)
+class Dirt:
+    """Somebody touched a cable: some lanes lose light towards one end, and later the link flaps once (night 12).
+
+    `both`: the cable itself is bent, and both directions lose.
+    """
+
+    at: int
+    card: Card
+    fall_db: float = 2.4
+    lanes: int = 2
+    towards: int = HOST
+    both: bool = False
+    flap_after: int | None = 240
+
+    def tick(self, at_s: int, world: World) -> Iterator[Printed]:
+        """See the class."""
+        if at_s < self.at:
+            return
+        row, strain = world.cluster.row(self.card.component), world.now.cables
+        for side in (HOST, LEAF) if self.both else (self.towards,):
+            strain.loss_db[row, side] = self.fall_db
+            strain.lanes[row, side] = self.lanes
+        if self.flap_after is not None:
+            yield from self._flap(at_s, at_s - self.at - self.flap_after, row, world)
+
+    def _flap(self, at_s: int, since: int, row: int, world: World) -> Iterator[Printed]:
+        if since in (0, 1):
+            world.now.port_up[row] = False
+        if since in (0, 2):
+            yield from carriers(world.ms(at_s, 310), self.card, "down" if since == 0 else "up")
+        if (run := world.run_on(self.card.host)) and since in (0, 3):
+            run.slow |= {"flap": 1.0 if since == 0 else 0.0}  # within the library's patience: one step takes longer
+
+    def expect(self, world: World) -> Expectation:
+        """What lies between the two ends, by cleaning first."""
+        return Expectation(
+            name="link_attenuated", title="dirty connector", at_ms=world.ms(self.at),
+            touched=frozenset(bystanders(self.card, world)), verdicts=COMPONENT,
+            components=frozenset({cable(self.card)}), faults=frozenset({"link_attenuated"}), actions=LOOK,
+        )  # fmt: skip
+
+
+@dataclass(slots=True)
+class WeakLaser:
+    """A laser sends ever less: the loss on the way is as ever, so the far end's low light is the laser's."""
+
+    at: int
+    card: Card
+    side: int = LEAF
+    fall_db: float = 3.2
+
+    def tick(self, at_s: int, world: World) -> Iterator[Printed]:
+        """See the class."""
+        if at_s >= self.at:
+            grown = min(1.0, (at_s - self.at) / 30)
+            world.now.cables.fade_db[world.cluster.row(self.card.component), self.side] = self.fall_db * grown
+        yield from ()
+
+    def expect(self, world: World) -> Expectation:
+        """The module that sends."""
+        return _of_module(world, self.card, self.side, self.at, "laser fades")
+
+
+@dataclass(slots=True)
+class DeadLaser:
+    """The laser of one end goes out: no light at the other, the link is gone (night 34)."""
+
+    at: int
+    card: Card
+    side: int = HOST
+
+    def tick(self, at_s: int, world: World) -> Iterator[Printed]:
+        """See the class."""
+        if at_s < self.at:
+            return
+        row = world.cluster.row(self.card.component)
+        world.now.cables.dark.add((row, self.side))
+        world.now.port_up[row] = False
+        if at_s == self.at:
+            yield from carriers(world.ms(at_s, 120), self.card, "down")
+        yield from cut(world.run_on(self.card.host), self.at, at_s, world, (self.card,))
+
+    def expect(self, world: World) -> Expectation:
+        """The module whose laser is out; nobody's accelerator has to do with it."""
+        return _of_module(world, self.card, self.side, self.at, "laser out")
+
+
+def _of_module(world: World, card: Card, side: int, at: int, title: str) -> Expectation:
+    part = optic(card, side)
+    return Expectation(
+        name="optic_fault", title=title, at_ms=world.ms(at), touched=frozenset(bystanders(card, world)),
+        verdicts=COMPONENT, components=frozenset({part}), faults=frozenset({"optic_fault"}), actions=LOOK,
+    )  # fmt: skip
+
+
+@dataclass(slots=True)
+class ModuleDies:
+    """The module at the switch dies, and with it the links of all hosts that it serves (night 13)."""
+
+    at: int
+    card: Card
+
+    def tick(self, at_s: int, world: World) -> Iterator[Printed]:
+        """See the class."""
+        if at_s < self.at:
+            return
+        cards = mates(world.cluster, self.card)
+        for place, card in enumerate(cards):
+            row = world.cluster.row(card.component)
+            world.now.cables.dark.add((row, LEAF))
+            world.now.port_up[row] = False
+            if at_s == self.at:
+                yield from carriers(world.ms(at_s, 200 + 130 * place), card, "down")
+        for run in {run.job.id: run for card in cards if (run := world.run_on(card.host))}.values():
+            yield from cut(run, self.at, at_s, world, cards)
+
+    def expect(self, world: World) -> Expectation:
+        """The module, once for all: hosts, adapters, the switch and the jobs are innocent."""
+        cards = mates(world.cluster, self.card)
+        part = name(Kind.OPTIC, self.card.leaf, serial(world.cluster, self.card, LEAF))
+        touched = {one for card in cards for one in bystanders(card, world)}
+        return Expectation(
+            name="optic_fault", title="breakout module dies", at_ms=world.ms(self.at), touched=frozenset(touched),
+            verdicts=SHARED, components=frozenset({part}), faults=frozenset({"optic_fault"}), actions=LOOK,
+        )  # fmt: skip
+
+
+@dataclass(slots=True)
+class PortClosed:
+    """A person closes a port of a switch: its laser goes out, and nothing is broken. A decoy."""
+
+    at: int
+    card: Card
+
+    def tick(self, at_s: int, world: World) -> Iterator[Printed]:
+        """See the class."""
+        if at_s < self.at:
+            return
+        row = world.cluster.row(self.card.component)
+        world.now.cables.dark.add((row, LEAF))
+        world.now.port_up[row] = False
+        if at_s == self.at:
+            yield cable_lines.closed(world.ms(at_s, 10), self.card.leaf, self.card.leaf_port)
+            yield from carriers(world.ms(at_s, 90), self.card, "down")
+
+    def expect(self, world: World) -> Expectation:
+        """Nothing."""
+        return Expectation(
+            name="port_closed", title="port closed by a person", at_ms=world.ms(self.at),
+            touched=frozenset(bystanders(self.card, world)),
+        )  # fmt: skip

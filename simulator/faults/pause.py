@@ -1,0 +1,133 @@
+"""Pause: a host that cannot drain its port holds the whole network (night 16), and what only looks like it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sickbay.components import Kind, Name, name
+from sickbay.messages import Action
+from simulator import cable_lines
+from simulator.cables import HOST, LEAF
+from simulator.cluster import Card, Cluster
+from simulator.expectation import Expectation
+from simulator.faults.kit import COMPONENT, host_name, job_name
+from simulator.lines import Printed
+from simulator.world import World
+
+SPINE = "spine-01"
+
+
+def everybody(world: World) -> set[Name]:
+    """All hosts, ports, switches and jobs."""
+    cluster = world.cluster
+    ends = {end for card in cluster.cards for end in (card.port, card.switch_port)}
+    switches = {name(Kind.SWITCH, leaf) for leaf in (*cluster.leaves, SPINE)}
+    return {*map(host_name, cluster.hosts), *ends, *switches, *map(job_name, world.runs.values())}
+
+
+def hold(world: World, held: list[int], least: float = 0.6, most: float = 0.99) -> None:
+    """The switches make these cards' adapters wait."""
+    shares = world.rng.uniform(least, most, len(held))
+    world.now.cables.pauses |= {(row, LEAF): float(share) for row, share in zip(held, shares, strict=True)}
+
+
+@dataclass(slots=True)
+class PauseStorm:
+    """The bus of one adapter stalls, its port sends pause without end, and the whole network waits (night 16).
+
+    All of it within one second. The watchdogs of the leaf and of the switch above speak: the latter of a trunk.
+    """
+
+    at: int
+    card: Card
+    watchdog: bool = True
+
+    def tick(self, at_s: int, world: World) -> Iterator[Printed]:
+        """See the class."""
+        if at_s < self.at:
+            return
+        own = world.cluster.row(self.card.component)
+        world.now.cables.stalled[own] = 1.0
+        world.now.cables.pauses[own, HOST] = 0.97
+        hold(world, [row for row, card in enumerate(world.cluster.cards) if card.host != self.card.host])
+        for run in world.runs.values():
+            run.stalled = not run.ended
+        if self.watchdog and at_s == self.at:
+            yield cable_lines.pause_storm(world.ms(at_s, 310), self.card.leaf, self.card.leaf_port)
+            yield cable_lines.pause_storm(world.ms(at_s, 390), SPINE, f"Ethernet{8 * self._place(world)}")
+
+    def _place(self, world: World) -> int:
+        return world.cluster.leaves.index(self.card.leaf)
+
+    def expect(self, world: World) -> Expectation:
+        """The one that sends, by direction; whoever receives is a victim."""
+        return Expectation(
+            name="pause_sent", title="pause storm", at_ms=world.ms(self.at), touched=frozenset(everybody(world)),
+            verdicts=COMPONENT, components=frozenset({self.card.port, host_name(self.card.host)}),
+            faults=frozenset({"pause_sent"}), actions=frozenset({Action.DRAIN_HOST}),
+        )  # fmt: skip
+
+
+@dataclass(slots=True)
+class PauseFromAfar:
+    """Hosts are held by pause that comes from beyond: none of them sends any. A decoy."""
+
+    at: int
+    host: str
+
+    def tick(self, at_s: int, world: World) -> Iterator[Printed]:
+        """See the class."""
+        if at_s >= self.at:
+            hold(world, list(range(len(world.cluster.cards))), 0.3, 0.7)
+            for run in world.runs.values():
+                run.slow["pause"] = 0.3
+        yield from ()
+
+    def expect(self, world: World) -> Expectation:
+        """Nobody here."""
+        return Expectation("pause_received", "pause from afar", world.ms(self.at), frozenset(everybody(world)))
+
+
+@dataclass(slots=True)
+class Congestion:
+    """A network that is full: marks at every receiver, a little pause in every direction. A decoy."""
+
+    at: int
+    host: str
+
+    def tick(self, at_s: int, world: World) -> Iterator[Printed]:
+        """See the class."""
+        if at_s >= self.at:
+            rows = list(range(len(world.cluster.cards)))
+            hold(world, rows, 0.02, 0.15)
+            shares = world.rng.uniform(0.02, 0.12, len(rows))
+            world.now.cables.pauses |= {(row, HOST): float(share) for row, share in zip(rows, shares, strict=True)}
+            world.now.cables.marked |= {row: float(world.rng.uniform(2e4, 9e4)) for row in rows}
+            for run in world.runs.values():
+                run.slow["congestion"] = 0.12
+        yield from ()
+
+    def expect(self, world: World) -> Expectation:
+        """Nobody."""
+        return Expectation("congestion", "the network is full", world.ms(self.at), frozenset(everybody(world)))
+
+
+@dataclass(slots=True)
+class PartialSweep:
+    """A sweep of the fabric that runs into the take-over of another subnet manager sees half of it (night 17)."""
+
+    at: int
+    host: str
+    share: float = 0.5
+
+    def tick(self, at_s: int, world: World) -> Iterator[Printed]:
+        """Nothing happens to the fabric itself."""
+        yield from ()
+
+    def sweeps(self, cluster: Cluster) -> dict[int, tuple[str, ...]]:
+        """A whole one before; the later half of the leaves is missing then, and back a minute later."""
+        seen = max(1, round(len(cluster.leaves) * self.share))
+        return {self.at - 60: (), self.at: cluster.leaves[seen:], self.at + 60: ()}
+
+    def expect(self, world: World) -> Expectation:
+        """Nobody: what a sweep does not show is not gone."""
+        return Expectation("partial_sweep", "half a sweep", world.ms(self.at), frozenset(everybody(world)))

@@ -1,0 +1,235 @@
+"""Switches followed over gNMI with TLS: a real server of the public protocol, and all that a connection may suffer."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from collectors import switch_gnmi
+from collectors.asking import Target
+from collectors.gnmi_stream import Access, Streams
+from collectors.poll import CATALOGUE, Outgoing, PollFailed, Source, sources
+from sickbay.config import ConfigError
+from sickbay.messages import Change, Edge, Event, Relation
+from sickbay.settings import Config
+from sickbay.source_settings import Gnmi
+from tests.services import gnmi
+
+pytestmark = pytest.mark.service
+
+PORT = "/interfaces/interface[name=Ethernet4]"
+NEAR = "/lldp/interfaces/interface[name=Ethernet4]/neighbors/neighbor[id=1]/state"
+STATE: dict[str, object] = {
+    f"{PORT}/state/oper-status": "UP",
+    f"{PORT}/state/admin-status": "UP",
+    f"{PORT}/state/counters/in-octets": 1000,
+    f"{NEAR}/system-name": "gpu07.dc",
+    f"{NEAR}/port-id": "eth2",
+    "/components/component[name=Ethernet4]/transceiver/state/present": "PRESENT",
+    "/components/component[name=board]/state/temperature/instant": 41.5,
+    "/system/state/hostname": "leaf1.dc",
+}
+QUESTIONS = 7
+WAIT_S = 10.0
+
+
+class Site:
+    """Switches, followed; what was told, in order."""
+
+    def __init__(self, *switches: gnmi.Switch, clock: Callable[[], float] = time.time, timeout_s: float = 1.0) -> None:
+        roots = (switches[0].folder / "switch.crt").read_bytes()
+        access = Access(0.5, timeout_s, user="reader", password="secret", roots=roots)
+        wanted = [Target(f"leaf{place}", switch.address) for place, switch in enumerate(switches, 1)]
+        self.streams = Streams(wanted, access, clock, pause_s=0.1)
+        self.source: Source[int] = switch_gnmi.source(self.streams)
+        self.told: list[Outgoing] = []
+        self.rows: dict[str, dict[str, float]] = {}
+        self.skipped = 0
+
+    def poll(self) -> None:
+        polled = self.source.poll(self.source.state, round(time.time() * 1000))
+        self.source.state = polled.state
+        self.told += polled.told
+        self.skipped += polled.unparsed
+        for samples in polled.samples:
+            for place, component in enumerate(samples.component):
+                self.rows.setdefault(component, {}).update({
+                    name: float(values[place]) for name, values in samples.values.items()
+                })  # fmt: skip
+
+    def until(self, check: Callable[[], object], what: str) -> None:
+        deadline = time.monotonic() + WAIT_S
+        while time.monotonic() < deadline:
+            with suppress(PollFailed):
+                self.poll()
+            if check():
+                return
+            time.sleep(0.05)
+        pytest.fail(f"{what}; told {[one.message for one in self.told][-10:]}")
+
+    def events(self, component: str = "") -> list[str]:
+        found = [one.message for one in self.told if isinstance(one.message, Event)]
+        return [one.kind for one in found if not component or one.component == component]
+
+    def words(self) -> list[str]:
+        return [one.message.message for one in self.told if isinstance(one.message, Event)]
+
+    def end(self) -> None:
+        self.source.close()
+
+
+@pytest.fixture
+def switch(tmp_path: Path) -> Iterator[gnmi.Switch]:
+    with gnmi.running(tmp_path) as served:
+        served.state = dict(STATE)
+        yield served
+
+
+@pytest.fixture
+def followed(switch: gnmi.Switch) -> Iterator[Site]:
+    site = Site(switch)
+    site.until(lambda: switch.streams == QUESTIONS and len(site.rows) >= 2, "followed")
+    yield site
+    site.end()
+
+
+def test_states_counters_cables_and_names(switch: gnmi.Switch, followed: Site) -> None:
+    followed.until(lambda: any(isinstance(one.message, Edge) for one in followed.told), "a cable")
+    edges = [one.message for one in followed.told if isinstance(one.message, Edge)]
+    links = [(one.child, one.parent) for one in edges if one.relation is Relation.LINK_END]
+    assert links == [("port:gpu07/eth2", "port:leaf1/Ethernet4")]
+    switch.tell({f"{PORT}/state/counters/in-octets": "2000", f"{PORT}/state/counters/in-errors": 3})
+    followed.until(lambda: followed.rows["port:leaf1/Ethernet4"].get("rx_bytes_total") == 2000, "counters")
+    assert followed.rows["port:leaf1/Ethernet4"] == {"up": 1.0, "rx_bytes_total": 2000.0, "rx_errors_total": 3.0}
+    assert followed.rows["switch:leaf1"] == {"up": 1.0, "temperature_celsius": 41.5}
+    assert switch.users == {("reader", "secret")}
+    assert set(switch.calls) == {"Capabilities", "Subscribe"}
+
+
+def test_a_link_goes_down_and_a_port_is_closed(switch: gnmi.Switch, followed: Site) -> None:
+    switch.tell({f"{PORT}/state/oper-status": "DOWN"})
+    followed.until(lambda: followed.events("port:leaf1/Ethernet4") == ["port.down"], "down")
+    assert followed.rows["port:leaf1/Ethernet4"]["up"] == 0.0
+    switch.tell({f"{PORT}/state/oper-status": "UP"})
+    followed.until(lambda: followed.events("port:leaf1/Ethernet4")[-1] == "port.up", "up")
+    switch.tell({f"{PORT}/state/oper-status": "DOWN", f"{PORT}/state/admin-status": "DOWN"})
+    followed.until(lambda: followed.events("port:leaf1/Ethernet4")[-1] == "port.admin_down", "closed")
+    changes = [one for one in followed.told if isinstance(one.message, Change)]
+    assert [(one.key, one.message.what) for one in changes if isinstance(one.message, Change)] == [
+        ("port:leaf1/Ethernet4", "port closed")
+    ]
+    assert followed.events("port:leaf1/Ethernet4") == ["port.down", "port.up", "port.admin_down"]
+
+
+def test_a_module_that_is_deleted_is_unplugged_and_a_deleted_port_is_no_fault(
+    switch: gnmi.Switch, followed: Site
+) -> None:
+    followed.until(lambda: followed.streams.followed[0].switch.modules, "its modules")
+    switch.delete("/components/component[name=Ethernet4]/transceiver")
+    followed.until(lambda: "optic.unplugged" in followed.events("optic:leaf1/Ethernet4"), "unplugged")
+    switch.delete(PORT)
+    followed.until(lambda: not followed.streams.followed[0].switch.ports, "taken away")
+    assert followed.events("port:leaf1/Ethernet4") == []
+
+
+def test_after_a_restart_of_its_server_it_is_followed_again_and_what_changed_meanwhile_is_told(
+    switch: gnmi.Switch, followed: Site
+) -> None:
+    switch.stop()
+    followed.until(lambda: followed.events("monitor:leaf1/gnmi") == ["monitor.blind"], "silent")
+    followed.until(lambda: followed.rows["switch:leaf1"]["up"] == 0.0, "its row")
+    switch.state[f"{PORT}/state/oper-status"] = "DOWN"
+    switch.start(int(switch.address.rpartition(":")[2]))
+    followed.until(lambda: followed.events("port:leaf1/Ethernet4") == ["port.down"], "down")
+    assert followed.events("monitor:leaf1/gnmi") == ["monitor.blind", "monitor.notice"]
+
+
+def test_a_switch_that_answers_half_takes_nothing_away(switch: gnmi.Switch) -> None:
+    site = Site(switch, timeout_s=0.5)
+    site.until(lambda: site.streams.followed[0].switch.ports, "its ports")
+    switch.half, switch.state = True, {f"{PORT[:-2]}8]/state/oper-status": "UP"}
+    switch.restart()
+    site.until(lambda: any("first answer" in text for text in site.words()), "half an answer")
+    assert set(site.streams.followed[0].switch.ports) == {"Ethernet4", "Ethernet8"}
+    assert "optic.unplugged" not in site.events()
+    site.end()
+
+
+def test_a_question_that_is_refused_costs_no_other(switch: gnmi.Switch) -> None:
+    switch.refuses = ("lldp", "transceiver]")
+    site = Site(switch)
+    site.until(lambda: "port:leaf1/Ethernet4" in site.rows, "its ports")
+    site.until(lambda: "monitor.notice" in site.events("monitor:leaf1/gnmi"), "refusal")
+    assert site.streams.followed[0].refused == {"neighbours"}
+    site.end()
+
+
+def test_one_dead_switch_holds_up_no_other_and_a_wrong_certificate_is_no_switch(
+    switch: gnmi.Switch, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    with gnmi.running(other) as stranger:
+        site = Site(switch, stranger)
+        site.streams.followed[1].target.address  # noqa: B018 - its certificate is not among the roots
+        site.until(lambda: "port:leaf1/Ethernet4" in site.rows, "the first")
+        site.until(lambda: site.rows.get("switch:leaf2") == {"up": 0.0}, "the other")
+        assert stranger.calls == []
+        site.end()
+
+
+def test_nobody_has_answered_yet_is_a_failure_with_the_reason(switch: gnmi.Switch) -> None:
+    site = Site(switch)
+    switch.stop()
+    site.end()
+    site = Site(switch)
+    deadline = time.monotonic() + WAIT_S
+    failure = ""
+    while not failure and time.monotonic() < deadline:
+        try:
+            site.poll()
+            time.sleep(0.05)
+        except PollFailed as error:
+            failure = str(error)
+    assert failure.startswith("[gnmi] no switch has answered yet; leaf1: ")
+    site.end()
+
+
+def test_hostile_updates_are_counted_and_the_stream_goes_on(switch: gnmi.Switch, followed: Site) -> None:
+    switch.tell({
+        f"{PORT}/state/counters/in-octets": "-1",
+        f"{PORT}/state/counters/out-octets": {"a": {"b": ["c"]}},
+        f"/interfaces/interface[name={'x' * 4000}]/state/counters/in-octets": 7,
+        "/interfaces/interface[name=Ethernet4]/state/counters/in-discards": "9" * 300,
+    })  # fmt: skip
+    switch.tell({f"{PORT}/state/counters/in-errors": 11})
+    followed.until(lambda: followed.rows["port:leaf1/Ethernet4"].get("rx_errors_total") == 11, "it goes on")
+    assert followed.skipped >= 1
+    assert followed.rows["port:leaf1/Ethernet4"]["rx_bytes_total"] == 1000.0
+
+
+def test_sonic_s_databases_are_asked_by_their_targets(switch: gnmi.Switch) -> None:
+    switch.models = ("sonic-db",)
+    switch.state = {
+        "/PORT_TABLE": {"Ethernet0": {"oper_status": "up", "admin_status": "up"}},
+        "/COUNTERS/Ethernet*": {"Ethernet0": {"SAI_PORT_STAT_IF_IN_OCTETS": "7"}},
+    }
+    site = Site(switch)
+    site.until(lambda: site.rows.get("port:leaf1/Ethernet0") == {"up": 1.0, "rx_bytes_total": 7.0}, "its ports")
+    switch.tell({"/PORT_TABLE/Ethernet0": {"oper_status": "down"}}, target="APPL_DB")
+    site.until(lambda: site.events("port:leaf1/Ethernet0") == ["port.down"], "down")
+    site.end()
+
+
+def test_settings_that_cannot_work_are_told(tmp_path: Path) -> None:
+    assert CATALOGUE["gnmi"] == "collectors.switch_gnmi:sources"
+    wrong = (
+        (Gnmi(), "targets: name the switches"),
+        (Gnmi(targets=("leaf1",)), "must be name=address"),
+        (Gnmi(targets=("a=h:1",), ca_file=str(tmp_path / "none")), "ca_file"),
+    )
+    for settings, text in wrong:
+        with pytest.raises(ConfigError, match=text):
+            sources(["gnmi"], Config(gnmi=settings))

@@ -1,0 +1,345 @@
+"""One switch's words as rows, events, changes and links: each rule of its ports, modules and cables."""
+
+import math
+
+import pytest
+
+from collectors.formats.switch_facts import Fact, Part, counter, is_logical, power, real, since_1970_s, speed, state
+from collectors.streamed import Streamed
+from collectors.switch_ports import SETTLE_MS
+from collectors.switch_records import names_of, outgoing, remember
+from collectors.switch_state import MOST_PARTS, ROW_MS, Switch, device_time
+from sickbay.messages import Change, Edge, Event, Identity, Relation
+from sickbay.schema import Samples
+
+T = 1_773_203_400_000
+OWN = {"leaf1": "leaf1", "spine1": "spine1"}
+
+
+def port(field: str, value: object, key: str = "Ethernet4", lane: str = "") -> Fact:
+    return Fact(Part.PORT, key, field, value, lane)  # type: ignore[arg-type]
+
+
+def module(field: str, value: object, lane: str = "", key: str = "Ethernet4") -> Fact:
+    return Fact(Part.MODULE, key, field, value, lane)  # type: ignore[arg-type]
+
+
+def heard(lane: str = "1", key: str = "Ethernet4", **words: str) -> list[Fact]:
+    return [Fact(Part.NEIGHBOUR, key, field, value, lane) for field, value in words.items()]
+
+
+def leaf(*facts: Fact) -> Switch:
+    """A switch that told these at T, with nothing left to tell."""
+    switch = Switch("leaf1", "gnmi")
+    switch.reached(True, T)
+    switch.take([port("oper", "up"), port("admin", "up"), *facts], T, T)
+    list(switch.samples(T))
+    switch.records(T, OWN)
+    return switch
+
+
+def kinds(switch: Switch, now_ms: int) -> list[str]:
+    found = switch.records(now_ms, OWN)
+    return [one.kind if isinstance(one, Event) else getattr(one, "what", type(one).__name__) for one in found]
+
+
+def row(switch: Switch, table: str, now_ms: int = T + 1) -> dict[str, float]:
+    found = [one for one in switch.samples(now_ms) if one.table == table]
+    return {} if not found else {name: float(values[0]) for name, values in found[0].values.items()}
+
+
+def test_a_port_that_goes_down_is_told_after_it_settled_with_the_time_of_the_change() -> None:
+    switch = leaf()
+    switch.take([port("oper", "down")], T + 5_000, T + 5_100)
+    assert kinds(switch, T + 5_200) == []
+    (event,) = switch.records(T + 5_100 + SETTLE_MS, OWN)
+    assert isinstance(event, Event)
+    assert (event.kind, event.component, event.at_ms) == ("port.down", "port:leaf1/Ethernet4", T + 5_000)
+    assert row(switch, "port") == {"up": 0.0}
+
+
+def test_a_port_that_a_person_closed_is_no_lost_link_in_whichever_order_it_is_told() -> None:
+    for facts in ([port("oper", "down"), port("admin", "down")], [port("admin", "down"), port("oper", "down")]):
+        switch = leaf()
+        for place, fact in enumerate(facts):
+            switch.take([fact], T + 10 + place, T + 10 + place)
+        assert kinds(switch, T + 60_000) == ["port closed", "port.admin_down"]
+        assert row(switch, "port") == {}, "it tells no state"
+
+
+def test_a_closed_port_that_is_opened_comes_up_with_the_change_before() -> None:
+    switch = leaf()
+    switch.take([port("admin", "down"), port("oper", "down")], T + 1, T + 1)
+    switch.records(T + 2, OWN)
+    switch.take([port("admin", "up")], T + 10, T + 10)
+    switch.take([port("oper", "up")], T + 20, T + 20)
+    assert kinds(switch, T + 30) == ["port opened", "port.up"]
+
+
+def test_a_port_that_is_down_at_the_first_look_was_perhaps_never_used() -> None:
+    switch = Switch("leaf1", "gnmi")
+    switch.take([port("admin", "up"), port("oper", "down")], T, T)
+    assert kinds(switch, T + 60_000) == ["Edge"]
+    assert row(switch, "port")["up"] == 0.0
+
+
+def test_a_short_flap_is_both_a_down_and_an_up() -> None:
+    switch = leaf()
+    switch.take([port("oper", "down")], T + 100, T + 100)
+    switch.take([port("oper", "up")], T + 300, T + 300)
+    assert kinds(switch, T + 100 + SETTLE_MS) == ["port.down", "port.up"]
+
+
+def test_a_change_while_nobody_listened_is_dated_by_the_port_s_own_last_change() -> None:
+    switch = leaf()
+    switch.take([port("oper", "down"), port("last_change_s", T / 1000 + 60)], T + 90_000, T + 90_000)
+    (event,) = switch.records(T + 95_000, OWN)
+    assert isinstance(event, Event)
+    assert event.at_ms == T + 60_000
+
+
+def test_logical_interfaces_tell_neither_rows_nor_events() -> None:
+    switch = leaf(
+        port("oper", "up", "Vlan10"), port("oper", "up", "Weird0"), port("type", "ianaift:l3ipvlan", "Weird0")
+    )
+    switch.take([port("oper", "down", "Vlan10"), port("oper", "down", "Weird0")], T + 1, T + 1)
+    assert kinds(switch, T + 60_000) == []
+    assert row(switch, "port") == {}
+    assert all(map(is_logical, ("Port-Channel5", "PortChannel0004", "Loopback0", "mgmt0", "Vlan7", "lo", "ae12")))
+    assert not any(map(is_logical, ("Ethernet12/1", "Eth1/1", "100GE1/0/12", "swp31s0", "HundredGigE1/0/3", "Local1")))
+
+
+def test_priorities_add_up_and_of_two_names_of_one_thing_the_larger_counts() -> None:
+    switch = leaf()
+    facts = [port("rx_pause_total", 5.0, lane="3"), port("rx_pause_total", 7.0, lane="4")]
+    facts += [port("carrier_changes_total", 4.0, lane="old"), port("carrier_changes_total", 6.0, lane="new")]
+    switch.take([*facts, port("rx_pause_total", None, lane="4")], T + 1, T + 1)
+    assert row(switch, "port") == {"rx_pause_total": 5.0, "carrier_changes_total": 6.0, "up": 1.0}
+
+
+def test_a_counter_that_is_taken_away_is_missing_and_not_zero() -> None:
+    switch = leaf()
+    switch.take([port("rx_bytes_total", 9.0), port("rx_bytes_total", None)], T + 1, T + 1)
+    assert "rx_bytes_total" not in row(switch, "port")
+
+
+def test_only_a_whole_answer_takes_a_part_away() -> None:
+    switch = leaf(port("oper", "up", "Ethernet8"), module("serial", "A1"), module("serial", "B2", key="Ethernet8"))
+    for part in (Part.PORT, Part.MODULE):
+        switch.begun(part)
+    switch.take([port("oper", "up"), module("serial", "A1")], T + 1, T + 1)
+    assert set(switch.ports) == {"Ethernet4", "Ethernet8"}, "half an answer"
+    for part in (Part.PORT, Part.MODULE):
+        switch.told_all(part, T + 2)
+    assert set(switch.ports) == {"Ethernet4"}
+    assert kinds(switch, T + 3) == ["optic.unplugged"]
+
+
+def test_a_module_comes_and_goes() -> None:
+    switch = leaf(module("present", "yes"), module("serial", "A1"))
+    switch.take([module("present", "no")], T + 1, T + 1)
+    assert kinds(switch, T + 2) == ["optic.unplugged"]
+    switch.take([module("present", "yes"), module("serial", "C3")], T + 5, T + 5)
+    (event,) = switch.records(T + 6, OWN)
+    assert isinstance(event, Event)
+    assert (event.kind, event.component) == ("optic.plugged", "optic:leaf1/Ethernet4")
+    list(switch.samples(T + 7))
+    (who,) = switch.records(T + 8, OWN)
+    assert isinstance(who, Identity)
+    assert (who.host, who.name, who.serial) == ("leaf1", "Ethernet4", "C3")
+
+
+def test_light_is_the_worst_lane_in_use_and_no_light_of_a_closed_port() -> None:
+    lanes = [module("receive", -2.5, "0"), module("receive", -9.0, "1"), module("receive", -math.inf, "2")]
+    lanes += [module("send", 1.0, "0"), module("send", 0.5, "1"), module("send", -40.0, "2"), module("celsius", 41.0)]
+    lanes += [module("receive_low", -6.0, "openconfig-alarm-types:CRITICAL"), module("receive_low", -4.0, "WARNING")]
+    switch = leaf()
+    switch.take(lanes, T + 1, T + 1)
+    expected = {
+        "rx_power_dbm": -9.0, "tx_power_dbm": 0.5, "temperature_celsius": 41.0, "rx_power_alarm_dbm": -6.0,
+    }  # fmt: skip
+    assert row(switch, "optic") == expected
+    switch.take([port("admin", "down"), *lanes], T + 2, T + 2)
+    assert row(switch, "optic") == {"temperature_celsius": 41.0, "rx_power_alarm_dbm": -6.0}
+
+
+def test_a_module_is_told_under_every_port_that_it_serves() -> None:
+    switch = leaf(port("oper", "up", "Ethernet5"))
+    switch.take([port("module", "xcvr-1"), port("module", "xcvr-1", "Ethernet5")], T + 1, T + 1)
+    switch.take([module("receive", -2.0, "1", "xcvr-1"), module("send", 1.0, "1", "xcvr-1")], T + 1, T + 1)
+    (samples,) = [one for one in switch.samples(T + 2) if one.table == "optic"]
+    assert samples.component == ["optic:leaf1/Ethernet4", "optic:leaf1/Ethernet5"]
+
+
+def test_a_component_named_after_its_port_is_that_port_s_module() -> None:
+    switch = leaf(port("oper", "up", "Ethernet12/1"))
+    own = "Ethernet12/1-transceiver"
+    switch.take([module("receive", -2.0, "1", own), module("send", 1.0, "1", own)], T, T)
+    (samples,) = [one for one in switch.samples(T + 2) if one.table == "optic"]
+    assert samples.component == ["optic:leaf1/Ethernet12/1"]
+
+
+def test_a_cable_has_the_names_of_both_ends_sources_and_stands_when_it_falls_silent() -> None:
+    switch = leaf()
+    switch.take(heard(system="gpu07.dc.example", port="eth2", port_type="INTERFACE_NAME"), T + 1, T + 1)
+    (edge,) = switch.records(T + 2, OWN)
+    assert isinstance(edge, Edge)
+    assert (edge.child, edge.parent, edge.relation) == ("port:gpu07/eth2", "port:leaf1/Ethernet4", Relation.LINK_END)
+    switch.take([Fact(Part.NEIGHBOUR, "Ethernet4", "", None, "1")], T + 5, T + 5)
+    assert switch.records(T + 6, OWN) == []
+    assert edge in list(switch.standing())
+
+
+def test_another_cable_ends_the_one_before() -> None:
+    switch = leaf()
+    switch.take(heard(system="gpu07", port="eth2"), T + 1, T + 1)
+    switch.records(T + 2, OWN)
+    switch.take(heard(system="gpu08", port="eth2"), T + 9, T + 9)
+    old, new = switch.records(T + 10, OWN)
+    assert isinstance(old, Edge)
+    assert isinstance(new, Edge)
+    assert (old.child, old.to_ms) == ("port:gpu07/eth2", T + 10)
+    assert (new.child, new.from_ms) == ("port:gpu08/eth2", T + 10)
+
+
+def test_two_switches_tell_one_link_once() -> None:
+    leaf1, spine1 = leaf(), Switch("spine1", "gnmi")
+    leaf1.take(heard(system="spine1.dc", port="Ethernet9"), T + 1, T + 1)
+    spine1.take([port("oper", "up", "Ethernet9")], T, T)
+    spine1.take(heard(key="Ethernet9", system="leaf1", port="Ethernet4"), T + 1, T + 1)
+    (one,) = leaf1.records(T + 2, OWN)
+    (_, other) = spine1.records(T + 2, OWN)
+    assert one == other
+
+
+@pytest.mark.parametrize(
+    ("words", "end"),
+    [
+        ({"system": "gpu07", "port": "b8:ce:f6:00:11:22", "port_text": "eth2"}, "port:gpu07/eth2"),
+        (
+            {"system": "gpu07", "port": "B8:CE:F6:00:11:22", "port_text": "no name at all"},
+            "port:gpu07/b8:ce:f6:00:11:22",
+        ),
+        ({"system": "gpu07", "port": "7", "port_type": "7", "port_text": "Ethernet1/7"}, "port:gpu07/Ethernet1/7"),
+        ({"system": "spine1.dc", "port": "Ethernet1/1"}, "port:spine1/Ethernet1/1"),
+        ({"system": "198.51.100.9", "port": "eth2"}, "port:198.51.100.9/eth2"),
+        ({"system": "localhost", "port": "eth2"}, None),
+        ({"system": "", "port": "eth2"}, None),
+        ({"system": "a b", "port": "eth2"}, None),
+        ({"system": "gpu07", "port": "/../x y"}, None),
+    ],
+)
+def test_names_of_the_other_end(words: dict[str, str], end: str | None) -> None:
+    switch = leaf()
+    switch.take(heard(**words), T + 1, T + 1)
+    assert switch.neighbours.other_end("Ethernet4", OWN) == end
+
+
+def test_of_a_host_and_its_adapter_on_one_port_the_host_counts() -> None:
+    switch = leaf()
+    switch.take(heard("9", port="b8:ce:f6:00:11:22"), T + 1, T + 1)
+    switch.take(heard("1", system="gpu07", port="eth2"), T + 1, T + 1)
+    switch.take(heard("9", port="b8:ce:f6:00:11:23"), T + 1, T + 1)
+    assert switch.neighbours.other_end("Ethernet4", OWN) == "port:gpu07/eth2"
+
+
+def test_a_start_that_moves_ahead_is_a_restart_and_its_jitter_is_none() -> None:
+    boot = T / 1000 - 86_400
+    switch = leaf(Fact(Part.CHASSIS, "", "boot_s", boot))
+    switch.take([Fact(Part.CHASSIS, "", "boot_s", boot + 3)], T + 1, T + 1)
+    assert kinds(switch, T + 2) == []
+    switch.take([Fact(Part.CHASSIS, "", "boot_s", T / 1000 + 100)], T + 200_000, T + 200_000)
+    (event,) = switch.records(T + 200_001, OWN)
+    assert isinstance(event, Event)
+    assert (event.kind, event.component, event.at_ms) == ("switch.restarted", "switch:leaf1", T + 100_000)
+
+
+def test_software_and_configuration_are_changes() -> None:
+    switch = leaf(Fact(Part.CHASSIS, "", "software", "4.30"), Fact(Part.CHASSIS, "", "config_s", T / 1000 - 50))
+    switch.take(
+        [Fact(Part.CHASSIS, "", "software", "4.31"), Fact(Part.CHASSIS, "", "config_s", T / 1000 + 5)], T + 9, T + 9
+    )
+    changes = [one for one in switch.records(T + 10, OWN) if isinstance(one, Change)]
+    assert [(one.target, one.what, one.old, one.new, one.at_ms) for one in changes] == [
+        ("switch:leaf1", "software", "4.30", "4.31", T + 9),
+        ("switch:leaf1", "configuration", "", "", T + 5_000),
+    ]
+
+
+def test_a_switch_that_is_silent_is_told_once_and_its_row_says_so() -> None:
+    switch = leaf(Fact(Part.SENSOR, "board", "celsius", 41.0), Fact(Part.SENSOR, "psu1", "watts", 300.0))
+    switch.take([Fact(Part.SENSOR, "psu2", "watts", 280.0)], T + 1, T + 1)
+    assert row(switch, "switch") == {"up": 1.0, "temperature_celsius": 41.0, "power_watts": 580.0}
+    switch.reached(False, T + 2, "UNAVAILABLE")
+    switch.reached(False, T + 3, "UNAVAILABLE")
+    assert kinds(switch, T + 4) == ["monitor.blind"]
+    assert row(switch, "switch", T + 4 + ROW_MS) == {"up": 0.0}
+
+
+def test_what_is_beyond_the_bounds_is_counted() -> None:
+    switch = Switch("leaf1", "gnmi")
+    switch.take((port("oper", "up", f"Ethernet{number}") for number in range(MOST_PARTS + 5)), T, T)
+    assert len(switch.ports) == MOST_PARTS
+    assert switch.omitted >= 5
+
+
+def test_numbers_and_words_of_devices() -> None:
+    assert [counter(value) for value in ("18446744073709551615", 7, -1, 1 << 64, "7.5", True, "0x7", None)] == [
+        float((1 << 64) - 1), 7.0, None, None, None, None, None, None,
+    ]  # fmt: skip
+    assert [real(value) for value in ("-2.50", "N/A", math.nan, math.inf, "1e3", "1" * 400)] == [
+        -2.5, None, None, None, 1000.0, None,
+    ]  # fmt: skip
+    assert [power(value) for value in ("-inf", "-40.00", "N/A", 1e9)] == [-math.inf, -40.0, None, None]
+    assert [state(value) for value in ("UP", "x:LOWER_LAYER_DOWN", "NOT_PRESENT", "DORMANT", "?", 3)] == [
+        "up", "down", "down", "", None, None,
+    ]  # fmt: skip
+    assert [speed(value) for value in ("openconfig-if-ethernet:SPEED_400GB", "SPEED_2500MB", "x")] == [400.0, 2.5, None]
+    assert [since_1970_s(value) for value in (1_773_203_400_000_000_000, "1773203400", 12, "x")] == [
+        1_773_203_400.0, 1_773_203_400.0, None, None,
+    ]  # fmt: skip
+
+
+def test_a_device_s_clock_dates_an_event_only_where_it_is_near_ours() -> None:
+    assert device_time(T - 1_000, T) == T - 1_000
+    assert device_time(T - 3_600_000, T) == T
+    assert device_time(T + 3_600_000, T) == T
+    assert device_time(T + 1_000, T) == T
+
+
+def test_what_the_log_did_not_take_is_told_again_and_the_oldest_is_dropped_beyond_the_bound() -> None:
+    kept, switch = Streamed(), leaf()
+    edges = [outgoing(edge, "leaf1") for edge in switch.standing()]
+    first = kept.polled(0, edges, ())
+    again = kept.polled(0, edges, ())  # the log failed: the same state is polled
+    assert len(again.told) == 2 * len(first.told)
+    assert kept.polled(again.state, (), ()).told == ()
+    flood = kept.polled(5, edges * 30_000, (Samples("switch", [], *_empty()),) * 3_000)
+    assert (len(flood.told), len(flood.samples), flood.unparsed) == (20_000, 2_000, 11_000)
+
+
+def _empty() -> tuple[object, dict[str, object]]:
+    import numpy as np
+
+    return np.array([], np.int64), {}
+
+
+def test_links_of_an_earlier_run_are_ended_by_a_later_one() -> None:
+    first = leaf()
+    first.take(heard(system="gpu07", port="eth2"), T + 1, T + 1)
+    told = first.records(T + 2, OWN)
+    later = leaf()
+    remember([later], told)  # type: ignore[arg-type]
+    later.take(heard(system="gpu08", port="eth2"), T + 9, T + 9)
+    assert [(one.child, one.to_ms) for one in later.records(T + 10, OWN) if isinstance(one, Edge)] == [
+        ("port:gpu07/eth2", T + 10), ("port:gpu08/eth2", None),
+    ]  # fmt: skip
+
+
+def test_switches_are_known_by_the_settings_names_and_by_what_they_call_themselves() -> None:
+    one, other, third = Switch("leaf1", "gnmi"), Switch("leaf2", "gnmi"), Switch("leaf3", "gnmi")
+    one.system, other.system, third.system = "rack7-tor-a.dc", "same", "same"
+    told = names_of([one, other, third])
+    assert told["rack7-tor-a"] == told["rack7-tor-a.dc"] == "leaf1"
+    assert "same" not in told
+    assert told["leaf3"] == "leaf3"
