@@ -13,6 +13,7 @@ BENCHMARKS = {
     "latency": "benchmarks.latency",
     "parse": "benchmarks.parse",
     "steps": "benchmarks.steps",
+    "switches": "benchmarks.switches",
 }
 
 
@@ -24,7 +25,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--size",
         type=int,
-        help="how large: megabytes for parse, seconds for agent, events for latency, steps for steps",
+        help="how large: megabytes for parse, seconds for agent, events for latency, steps for steps, switches",
     )
     options = parser.parse_args(arguments)
     measure = cast(Callable[[int | None], dict[str, Any]], importlib.import_module(BENCHMARKS[options.name]).measure)

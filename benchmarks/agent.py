@@ -2,7 +2,7 @@
 
 The agent is the real command in a process of its own, on the embedded log; exporters and kernel log are simulated in
 this process, the files of the host's adapters and bus lie below its root. node_exporter, where it is installed, is
-scraped once a second for as long, to compare.
+scraped once a second in the same seconds, to compare.
 """
 
 import os
@@ -15,15 +15,15 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks import agent_files
 from simulator.site import Site
 
-SECONDS = 20  # measured
+SECONDS = 60  # measured
 START_S = 60  # for the first frame
 WARM_UP_S = 2
 HOST = "n1"
@@ -40,16 +40,16 @@ def measure(size: int | None = None) -> dict[str, Any]:
         agent_files.lay_out(site.root(HOST))
         site.start()
         try:
-            with _agent(Path(folder), site) as process:
+            with _agent(Path(folder), site) as process, _node_exporter() as other:
                 _await_frame(Path(folder) / "spool" / "spool.sqlite")
-                used, rss_mb = _watched(process.pid, seconds, lambda: _print_ordinary(site.kernel_log(HOST)))
+                watched = _watched([process.pid, *([other.pid] if other else [])], seconds, _each_second(site, other))
             records = _records(Path(folder) / "log")
         finally:
             site.close()
-    node_used, node_rss_mb = _node_exporter(seconds)
+    (used, rss_mb), (node_used, node_rss_mb) = [*watched, (None, None)][:2]
     return {
-        "cpu_ratio": round(used / seconds, 5),
-        "rss_mb": round(rss_mb, 1),
+        "cpu_ratio": round((used or 0) / seconds, 5),
+        "rss_mb": rss_mb,
         "node_exporter_cpu_ratio": None if node_used is None else round(node_used / seconds, 5),
         "node_exporter_rss_mb": node_rss_mb,
         "conditions": {
@@ -61,6 +61,7 @@ def measure(size: int | None = None) -> dict[str, Any]:
             "log": "embedded, written by the agent itself",
             "records_in_log": records,
             "rss_is": "the most at any time (VmHWM)",
+            "node_exporter": "scraped once a second in the same seconds",
             "cores": os.cpu_count(),
             "load_1min": round(os.getloadavg()[0], 2),
             "python": platform.python_version(),
@@ -76,7 +77,8 @@ def _agent(folder: Path, site: Site) -> Iterator["subprocess.Popen[bytes]"]:
     urls = [site.exporters.url(HOST, what) for what in ("accelerators", "node")]
     settings.write_text(
         f'[log]\nengine = "sqlite"\npath = "log"\n[agent]\nhost = "{HOST}"\nroot = "{site.root(HOST)}"\n'
-        f'kernel_log = "var/log/kern.log"\nspool = "spool"\nexporters = {urls!r}\njob_logs = ["scratch/slurm-*.out"]\n',
+        f'kernel_log = "var/log/kern.log"\nspool = "spool"\nexporters = {urls!r}\njob_logs = ["scratch/slurm-*.out"]\n'
+        'steps_socket = "run/steps.sock"\nflight_recorders = ["scratch/dumps/*"]\nalerts = "http://127.0.0.1:9/"\n',
         encoding="utf-8",
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -103,16 +105,22 @@ def _await_frame(spool: Path) -> None:
     raise RuntimeError(f"no frame within {START_S} s")
 
 
-def _watched(pid: int, seconds: int, each_second: Callable[[], None]) -> tuple[float, float]:
-    """Processor seconds of `pid` in that time, and the most memory it ever had in MB."""
+def _watched(
+    pids: Sequence[int], seconds: int, each_second: Callable[[], None]
+) -> list[tuple[float | None, float | None]]:
+    """Processor seconds of each process in that time, and the most memory it ever had in MB."""
     time.sleep(WARM_UP_S)
-    before, began = _cpu_s(pid), time.monotonic()
+    before, began = [_cpu_s(pid) for pid in pids], time.monotonic()
     for number in range(1, seconds + 1):
         each_second()
         time.sleep(max(0.0, began + number - time.monotonic()))
+    return [(_cpu_s(pid) - used, _peak_mb(pid)) for pid, used in zip(pids, before, strict=True)]
+
+
+def _peak_mb(pid: int) -> float:
     status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
     peak_kb = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
-    return _cpu_s(pid) - before, peak_kb / 1024
+    return round(peak_kb / 1024, 1)
 
 
 def _cpu_s(pid: int) -> float:
@@ -137,21 +145,38 @@ def _records(path: Path) -> int:
     return count
 
 
-def _node_exporter(seconds: int) -> tuple[float | None, float | None]:
-    """The same of node_exporter, None where it is not installed."""
+class NodeExporter(NamedTuple):
+    """One that runs, and where it answers."""
+
+    pid: int
+    url: str
+
+
+@contextmanager
+def _node_exporter() -> Iterator[NodeExporter | None]:
+    """node_exporter at work, None where it is not installed."""
     program = next((found for name in NODE_EXPORTERS if (found := shutil.which(name))), None)
     if program is None:
-        return None, None
+        yield None
+        return
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
     process = subprocess.Popen([program, f"--web.listen-address={address}"], stderr=subprocess.DEVNULL)
     try:
-        used, rss_mb = _watched(process.pid, seconds, lambda: _scrape(f"http://{address}/metrics"))
+        yield NodeExporter(process.pid, f"http://{address}/metrics")
     finally:
         process.terminate()
         process.wait(10)
-    return used, round(rss_mb, 1)
+
+
+def _each_second(site: Site, other: NodeExporter | None) -> Callable[[], None]:
+    def happens() -> None:
+        _print_ordinary(site.kernel_log(HOST))
+        if other:
+            _scrape(other.url)
+
+    return happens
 
 
 def _scrape(url: str) -> None:

@@ -3,7 +3,7 @@
 The exporter numbers devices and the kernel's log gives addresses: `amd-smi list` knows both.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from collectors import tool
 from collectors.accelerator_bus import look
@@ -19,8 +19,6 @@ NAMES_MS = 600_000  # between two questions for names: they change with a boot
 LIST = ("amd-smi", "list", "--json")
 METRIC = ("amd-smi", "metric", "--json")
 
-Ask = Callable[[Sequence[str], float], bytes]
-
 
 class AmdSmi:
     """The collector `accelerator_amd_smi`."""
@@ -28,7 +26,7 @@ class AmdSmi:
     name = "accelerator_amd_smi"
     asks_driver = True
 
-    def __init__(self, host: Host, ask: Ask = tool.ask) -> None:
+    def __init__(self, host: Host, ask: tool.Ask = tool.ask) -> None:
         self.interval_s = max(INTERVAL_S, host.settings.sample_s)
         self._host, self._ask, self._named_ms = host, ask, -NAMES_MS
 
@@ -67,4 +65,4 @@ class AmdSmi:
 
 def collectors(host: Host) -> Sequence[AmdSmi]:
     """One."""
-    return (AmdSmi(host),)
+    return (AmdSmi(host, tool.Careful(tool.ask)),)

@@ -26,6 +26,7 @@ class Card:
     vendor: str
     serial: str
     model: str
+    driver: str = ""
 
 
 class AcceleratorBus:
@@ -72,7 +73,8 @@ def look(tree: Tree) -> Iterator[Card]:
             continue
         driver = (tree.leads_to(f"{path}/driver") or [""])[-1]
         vendor = vendor_of(tree.read(f"{path}/vendor"), driver)
-        yield Card(address, vendor, tree.read(f"{path}/serial_number", 128), tree.read(f"{path}/product_name", 128))
+        serial, model = tree.read(f"{path}/serial_number", 128), tree.read(f"{path}/product_name", 128)
+        yield Card(address, vendor, serial, model, driver)
 
 
 def collectors(host: Host) -> Sequence[AcceleratorBus]:

@@ -60,7 +60,8 @@ class AcceleratorExporter:
             why = "with values that name no device" if self._exporter.nameless else "without any series that is known"
             return Collected(self._silent(now_ms), problem=f"{self._url}: answers {why}")
         self._of_accelerators = self._of_accelerators or "accelerator" in tables
-        self._host.shared.measured = self._host.shared.measured or self._of_accelerators
+        if "accelerator" in tables:
+            self._host.shared.measured_ms = now_ms
         return Collected(seen if "host" in tables else [*seen, *self._up(now_ms, 1.0)])
 
     def close(self) -> None:

@@ -19,9 +19,10 @@ from sickbay.components import Kind, name
 from sickbay.schema import TABLES, Samples
 
 LOOK_MS, SLOW_MS, NAMES_MS = 30_000, 10_000, 600_000
-GRACE_MS = 60_000  # so long after the beginning an exporter may take to tell of accelerators
+GRACE_MS = 60_000  # so long an exporter may say nothing of accelerators; exporters fall silent where a device hangs
 FIRST_S = 8.0  # of the first answer: the driver may have to wake its cards, some 1 s each
 PATH = "NVML"
+LIBRARY_NOT_FOUND = 12  # nvmlReturn_t
 MISSING = "nvidia-ml-py is not installed: pip install 'sickbay[nvml]', or set their exporter in [agent] exporters"
 
 MakeChild = Callable[[], Child]
@@ -43,20 +44,26 @@ class AcceleratorNvml:
         self._host, self._child, self._tree = host, make(), Tree(host.root)
         self._cards, self._lines = nvml_answers.Cards(), list[Line]()  # of the answer underway
         self._question, self._measures = "", False
-        self._there, self._looked_ms = 0, -LOOK_MS
+        self._there, self._driven, self._looked_ms = 0, 0, -LOOK_MS  # cards on the bus, and those that its driver has
         self._began_ms: int | None = None
         self._slow_ms, self._named_ms, self._reread_ms = -SLOW_MS, -NAMES_MS, 0
         self._answered = False
+        self._unread = list[Line]()  # came before it was clear whether the first answer hangs
+        self._refused, self._refused_ms = "", -LOOK_MS  # why the library could not be used, and when
 
     def collect(self, now_ms: int) -> Collected:
         """A row for each card. A host without such cards is asked nothing."""
         self._began_ms = now_ms if self._began_ms is None else self._began_ms
         if not 0 <= now_ms - self._looked_ms < LOOK_MS:
-            self._looked_ms, self._there = now_ms, sum(card.vendor == _vendor() for card in look(self._tree))
+            cards = [card for card in look(self._tree) if card.vendor == _vendor()]
+            self._looked_ms, self._there = now_ms, len(cards)
+            self._driven = sum(card.driver in vendors()["nvidia"].drivers for card in cards)
         if not self._there:
             return Collected(problem=self._tree.blind(), absent=f"no card of {_vendor()} on the bus")
         if not self._child.hangs_s:
             self._question, self._lines = self._next(now_ms), []
+            if self._refused and 0 <= now_ms - self._refused_ms < SLOW_MS:
+                return Collected(self._up(now_ms, 0.0), problem=self._refused)
             if not self._question:
                 return Collected(absent="an exporter of [agent] exporters measures them")
         try:
@@ -73,41 +80,61 @@ class AcceleratorNvml:
 
     def _next(self, now_ms: int) -> str:
         """What to ask now, "" for nothing."""
-        waits = bool(self._host.settings.exporters) and now_ms - (self._began_ms or 0) < GRACE_MS
-        self._measures = not self._host.shared.measured and not waits
+        last_ms = self._host.shared.measured_ms or (self._began_ms or 0)
+        stands_in = not self._host.settings.exporters or now_ms - last_ms >= GRACE_MS
+        self._measures = stands_in and not self._host.shared.measured_ms
         if not 0 <= now_ms - self._named_ms < NAMES_MS:
             return "names"
         if self._host.shared.reread_ms > self._reread_ms:
             return "slow"
-        if not self._measures:
+        if not stands_in:
             return ""
         return "fast" if 0 <= now_ms - self._slow_ms < SLOW_MS else "slow"
 
     def _hanging(self, lines: Sequence[Line], now_ms: int) -> Collected:
         """No whole answer: what there is of it, and where it hangs."""
         if not self._answered and self._child.hangs_s < FIRST_S:
+            self._unread += lines
             return Collected()
         begun = next((line["begins"] for line in reversed(self._lines) if "begins" in line), None)
-        records, _ = self._cards.read(lines, now_ms)
+        records, _ = self._read(lines, now_ms)
         where = f" at {self._cards.where(begun)}" if begun is not None else ""
         self._host.shared.hangs = f"a call of the driver hangs{where}"
         problem = f"{self._host.shared.hangs}, for {self._child.hangs_s:.0f} s"
         return Collected([*self._told(records, now_ms), *self._up(now_ms, 0.0)], problem=problem)
 
     def _heard(self, lines: Sequence[Line], now_ms: int) -> Collected:
-        self._host.shared.hangs, self._answered = "", True
+        self._host.shared.hangs, self._answered, self._refused = "", True, ""
         if fatal := next((line["fatal"] for line in lines if "fatal" in line), None):
-            return Collected(self._up(now_ms, 0.0), problem=_fatal(fatal))
+            return self._without(*_fatal(fatal), now_ms)
         if self._question == "names":
             self._named_ms = now_ms
         elif self._question == "slow":
             self._slow_ms = self._reread_ms = now_ms
         self._host.shared.driver = (now_ms, [line for line in self._lines if "card" in line])
-        records, trouble = self._cards.read(lines, now_ms)
-        return Collected([*self._told(records, now_ms), *self._up(now_ms, 1.0)], problem=trouble)
+        records, trouble = self._read(lines, now_ms)
+        return Collected([*self._told(records, now_ms), *self._up(now_ms, 1.0)], problem=trouble or self._fewer())
+
+    def _without(self, missing: bool, why: str, now_ms: int) -> Collected:
+        """The library cannot be used. Where an exporter measures, one that is not there is not missed."""
+        self._named_ms = now_ms
+        if missing and self._host.shared.measured_ms:
+            return Collected(absent=why)
+        self._refused, self._refused_ms = why, now_ms
+        return Collected(self._up(now_ms, 0.0), problem=why)
+
+    def _read(self, lines: Sequence[Line], now_ms: int) -> tuple[list[Record], str]:
+        unread, self._unread = [*self._unread, *lines], []
+        return self._cards.read(unread, now_ms)
+
+    def _fewer(self) -> str:
+        """A card that the driver has and does not tell of is measured by nobody."""
+        told = next((line["end"] for line in reversed(self._lines) if "end" in line), 0)
+        fewer = isinstance(told, int) and told < self._driven
+        return f"the driver tells of {told} of its {self._driven} cards on the bus" if fewer else ""
 
     def _told(self, records: Sequence[Record], now_ms: int) -> list[Seen]:
-        """All of it where nobody else measures; else what a second look may tell."""
+        """All of it where no exporter ever measured; beside one, or in place of one that fell silent, the gauges."""
         if not self._measures:
             records = [*(one for one in records if not isinstance(one, Samples)), *_gauges(records)]
         return self._seen(records, now_ms)
@@ -117,7 +144,7 @@ class AcceleratorNvml:
 
     def _up(self, now_ms: int, answered: float) -> list[Seen]:
         """Whether the driver answers; where an exporter measures, that is the exporter's word."""
-        if self._host.shared.measured:
+        if self._host.shared.measured_ms:
             return []
         host = [name(Kind.HOST, self._host.name)]
         values = {"up": np.ones(1), "accelerator_source_up": np.full(1, answered)}
@@ -139,10 +166,10 @@ def _vendor() -> str:
     return vendors()["nvidia"].name
 
 
-def _fatal(told: object) -> str:
-    """Why the library cannot be used at all."""
-    code, text = (told[0], str(told[1])[:200]) if isinstance(told, list) and len(told) == 2 else (0, "no answer")
-    return MISSING if code == 0 else f"the driver's library: {text}"
+def _fatal(told: object) -> tuple[bool, str]:
+    """(whether it is not there at all, why it cannot be used)."""
+    code, text = (told[0], str(told[1])[:200]) if isinstance(told, list) and len(told) == 2 else (-1, "no answer")
+    return code in (0, LIBRARY_NOT_FOUND), MISSING if code == 0 else f"the driver's library: {text}"
 
 
 def collectors(host: Host) -> Sequence[AcceleratorNvml]:

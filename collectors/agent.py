@@ -65,6 +65,8 @@ CATALOGUE = {
     "host_storage": "collectors.host_storage:collectors",
     "host_versions": "collectors.host_versions:collectors",
     "job_log": "collectors.job_log:collectors",
+    "job_ras": "collectors.job_ras:collectors",
+    "job_recorder": "collectors.job_recorder:collectors",
     "journal_log": "collectors.journal_log:collectors",
     "job_steps": "collectors.job_steps:collectors",
     "kernel_log": "collectors.kernel_log:collectors",

@@ -15,7 +15,7 @@ from collectors.own_events import Blindness, Losses, dropped_event
 from collectors.source import Collected, Seen
 from collectors.spool import Draft, Dropped, Fact, Rank
 from sickbay import messages
-from sickbay.components import UNKNOWN
+from sickbay.components import UNKNOWN, placed
 from sickbay.layouts import Layout
 from sickbay.messages import Change, Event, Identity, Progress, Severity, Step, replace
 from sickbay.schema import Samples
@@ -86,8 +86,9 @@ class Composer:
         elif isinstance(record, Progress | Step):
             work.drafts.append(self._sealed(STEPS, Rank.STEPS, progress_of(record, seen)))
         elif isinstance(record, Change):
-            payload = messages.encode(replace(record, at_ms=record.at_ms or seen.at_ms))
-            work.drafts.append(Draft(CHANGES, record.target.encode(), Rank.EVENTS, lambda *_: payload))
+            target = placed(record.target, seen.host if seen.host != UNKNOWN else self._host)
+            payload = messages.encode(replace(record, target=target, at_ms=record.at_ms or seen.at_ms))
+            work.drafts.append(Draft(CHANGES, target.encode(), Rank.EVENTS, lambda *_: payload))
 
     def tell(self, events: Iterable[Event], now_ms: int, work: Work) -> None:
         """Events that are named and dated."""

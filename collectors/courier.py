@@ -25,6 +25,7 @@ SILENT_S = 15.0  # without an outcome of what was handed over: a broker that ans
 RETRY_S = (0.5, 3.0)  # drawn between: all hosts must not come back in the same moment, and each within 5 s
 STARTING = "nothing was sent yet"
 REOPEN_AFTER = 5  # failures in a row
+_HOPELESS = (TooLarge, wire.FrameError)  # of one entry, which no other try would help: it is dropped, and told
 
 
 class Courier:
@@ -135,7 +136,7 @@ class Courier:
             for entry in entries:
                 try:
                     flying.append((entry, [appender.append(*record) for record in self._records(entry)]))
-                except TooLarge as error:
+                except _HOPELESS as error:
                     hopeless.append(entry)
                     self._failed(error)
             self._land(appender, flying, delivered, hopeless)
@@ -186,7 +187,7 @@ class Courier:
                 delivered.append(entry)
                 if entry.topic == TELEMETRY:
                     self._metrics.count(FRAMES_SENT, way="live" if entry.live else "backfill")
-            except TooLarge as error:
+            except _HOPELESS as error:
                 hopeless.append(entry)
                 self._failed(error)
             except LogError as error:
@@ -194,7 +195,7 @@ class Courier:
 
     def _failed(self, error: Exception) -> None:
         self._metrics.count(LOG_ERRORS, kind=type(error).__name__)
-        if isinstance(error, TooLarge):
+        if isinstance(error, _HOPELESS):
             return
         self._failures += 1
         if isinstance(error, Closed):

@@ -67,7 +67,9 @@ class Listener:
 
     def wait(self, seconds: float) -> bool:
         """Whether something came in that time."""
-        return bool(select.select([self._socket], [], [], max(0.0, seconds))[0])
+        waiting = select.poll()  # any number of files may be open beside it: `select` takes the first 1,024 only
+        waiting.register(self._socket, select.POLLIN)
+        return bool(waiting.poll(max(0.0, seconds) * 1000))
 
     def receive(self) -> Datagram | None:
         """The next datagram, None where there is none now."""

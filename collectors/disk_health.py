@@ -1,6 +1,6 @@
 """Health logs of NVMe disks by `nvme smart-log`, which only reads: what a disk says that it did not say before."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from collectors import tool
 from collectors.formats.disk_files import Disks, smart_log
@@ -12,8 +12,6 @@ from sickbay.messages import Event
 INTERVAL_S = 10.0
 HEALTH_MS = 600_000  # of one disk; the disks take turns
 
-Ask = Callable[[Sequence[str], float], bytes]
-
 
 class DiskHealth:
     """The collector `disk_health`."""
@@ -21,7 +19,7 @@ class DiskHealth:
     name = "disk_health"
     asks_driver = True
 
-    def __init__(self, host: Host, ask: Ask) -> None:
+    def __init__(self, host: Host, ask: tool.Ask) -> None:
         self.interval_s = max(INTERVAL_S, host.settings.sample_s)
         self._host, self._ask, self._tree, self._disks = host, ask, Tree(host.root), Disks()
         self._asked_ms: dict[str, int] = {}
@@ -64,4 +62,4 @@ class DiskHealth:
 
 def collectors(host: Host) -> Sequence[DiskHealth]:
     """One: a host without such disks is asked nothing."""
-    return (DiskHealth(host, tool.ask),)
+    return (DiskHealth(host, tool.Careful(tool.ask)),)

@@ -22,6 +22,7 @@ from collectors.http_get import address_of
 from collectors.poll import Outgoing, Polled, PollFailed, Source
 from sickbay.components import Kind, Name, name
 from sickbay.config import ConfigError
+from sickbay.edges import log_key
 from sickbay.messages import Edge, Event, Relation
 from sickbay.messages import replace as changed
 from sickbay.source_settings import Fabric
@@ -162,4 +163,4 @@ def _notice(links: int, known: int, now_ms: int) -> Event:
 
 
 def _edge(edge: Edge) -> Outgoing:
-    return Outgoing(TOPOLOGY, edge.child, edge)
+    return Outgoing(TOPOLOGY, log_key(edge), edge)

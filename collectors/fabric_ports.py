@@ -54,12 +54,15 @@ def believed(
     ports = dict(before)
     events: list[Event] = []
     better = [end for end, row in sweep.rows.items() if row.better and row.state == UP]
+    closed = {names.ports[end] for end, row in sweep.rows.items() if row.physical in _CLOSED and end in names.ports}
     few = len(better) <= FEW_SHARE * len(sweep.links)
     for end, row in sweep.rows.items():
         port, known = names.ports.get(end), before.get(end)
         if port is None or end in sweep.silent:
             continue
         peer = links.peers.get(port, "")
+        if row.state == "Down" and peer in closed:  # the light is off where it was switched off: at the other end
+            row = row._replace(physical=_CLOSED[0])
         for told in _changes(port, row, known, peer, few=few):
             one = changed(told, at_ms=now_ms, seen_ms=now_ms, peer=peer)
             events.append(one)

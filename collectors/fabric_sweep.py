@@ -5,8 +5,8 @@ elsewhere now. Whatever is missing without such a reason was not looked at, howe
 
   clean   nobody failed to answer, the subnet manager stayed the same, and everything missing is explained. States of
           ports are believed.
-  whole   clean, and at least half of the known links are in it: the asker is not itself in the part that was cut off.
-          What is missing is counted as missing.
+  whole   clean, no switch that is known is mute, and at least half of the known links are in it: the asker is not
+          itself in the part that was cut off. What is missing is counted as missing.
 
 Of any sweep, what is new is taken.
 """
@@ -23,9 +23,9 @@ from collectors.formats.link_listing import UP, Port
 from sickbay.components import Kind, Name, name
 
 LEAST_SHARE = 0.5  # [house] of the links known: with fewer, the asker may be the part that was cut off
-SILENT_SHARE = 0.01  # [house] of the links may lead to adapters that hang: they answer nobody and hide nothing
+SILENT_SHARE = 0.01  # [house] of the links may lead to nodes that hang: more is a fabric that does not answer
 _PATH = re.compile(r"DR path [^;]{0,40}; ?dlid [^;]{0,20}; ?([\d,]{1,200})")
-_TROUBLE = re.compile(r"bad status|timed out|failed|iberror|cannot|can't|unable", re.IGNORECASE)
+_TROUBLE = re.compile(r"bad status|timed out|iberror|mad_rpc", re.IGNORECASE)  # others are no question to a node
 MOST_WARNINGS = 2000  # lines that are looked at
 
 
@@ -104,9 +104,19 @@ class Sweep:
             fabric.node(guid.removeprefix("0x"), "S" if guid in self.switches else "H", text)
         for line, (end, port) in enumerate(self.rows.items(), 1):
             if end.node not in self.mute:
-                far = End(port.far, port.far_number) if port.far and port.far not in self.mute else None
+                far = End(port.far, port.far_number) if port.far and not self._unsure(port) else None
                 fabric.join(end, far, line)
         return fabric
+
+    def _unsure(self, port: Port) -> bool:
+        """Whether what a port leads to cannot be named: it told no description, or it may be a switch that told none
+        of its ports, as only adapters have a second word in theirs."""
+        strange = port.far not in self.switches and port.far not in self._named
+        return port.far in self.mute or (not self.clean and strange and " " not in port.far_description)
+
+    @cached_property
+    def _named(self) -> frozenset[str]:
+        return frozenset(end.node for end in self.known.names)
 
     @cached_property
     def links(self) -> dict[End, End]:
@@ -136,9 +146,10 @@ class Sweep:
 
     def judged(self, share: float = 1.0) -> Judged:
         """How far this sweep can be believed. `share`: of the links known, those that it shows."""
-        few = share < LEAST_SHARE
-        more = [f"{share:.0%} of the known links were reached"] if few else []
-        return Judged(self.clean, self.clean and not few, (*self.troubles, *more))
+        hidden = {self._far(end) for end in self.silent} & self.known.switches
+        more = [f"{len(hidden)} switches do not answer: what hangs on them is not known"] if hidden else []
+        more += [f"{share:.0%} of the known links were reached"] if share < LEAST_SHARE else []
+        return Judged(self.clean, self.clean and not more, (*self.troubles, *more))
 
     @property
     def clean(self) -> bool:
@@ -158,8 +169,7 @@ class Sweep:
             yield f"the subnet manager changed: {self.known.manager or before or 'none'}, now {after or 'none'}"
         elif not before:
             yield "no subnet manager answers"
-        hidden = [end for end in self.silent if self._far(end) in self.known.switches]
-        if hidden or len(self.silent) > max(1, SILENT_SHARE * len(self.links) / 2):
+        if len(self.silent) > max(1, SILENT_SHARE * sum(bool(port.far) for port in answer.ports)):
             yield f"{len(self.silent)} ports are up and nobody answers behind them"
         if (unanswered := len(trouble(answer.warnings))) > len(self.silent):
             yield f"{unanswered} nodes did not answer"

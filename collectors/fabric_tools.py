@@ -25,6 +25,7 @@ ALLOWED: Mapping[str, frozenset[str]] = {  # tool: its options; every other is r
 _WORD = re.compile(r"0x[0-9a-f]{1,16}|\d{1,3}(?:,\d{1,3}){0,253}")  # a GUID or ports; nothing else is a word
 _ADAPTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _MANAGER = re.compile(r"sm guid (0x[0-9a-fA-F]{1,16}),.{0,80}SMINFO_MASTER")
+QUICK_S = 10.0  # for a tool that asks one node: a question is given up after some 4 s, and the first that is ends it
 SIDE_BY_SIDE = 8  # tools at a time: each asks the manager for a path first, and it serves all hosts
 MOST_TEXT = 64 << 20  # characters of an answer: 100,000 ports of 180 each, and room
 
@@ -64,6 +65,7 @@ class Tools:
         """What a tool says. Raises PollFailed where it cannot be started or does not end in time."""
         settings = self.settings
         command = [*checked(tool, arguments)]
+        limit_s = settings.timeout_s if tool == "iblinkinfo" else min(settings.timeout_s, QUICK_S)
         command[1:1] = self._through()
         command[0] = str(Path(settings.bin, tool)) if settings.bin else tool
         env = environment({"PATH": os.defpath, **os.environ, **self.env}, LC_ALL="C")
@@ -72,7 +74,7 @@ class Tools:
             command[0] = _found(tool, env["PATH"])
         try:
             with self._turns:
-                answer = ask([*self.before, *command], timeout_s=settings.timeout_s, env=env)
+                answer = ask([*self.before, *command], timeout_s=limit_s, env=env)
         except Unasked as error:
             raise PollFailed(f"{error}: install the subnet's tools, or set [fabric] bin to their folder") from None
         except NoAnswer as error:

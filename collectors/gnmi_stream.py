@@ -7,7 +7,6 @@ pause that grows and varies. Only Capabilities and Subscribe are ever called: no
 import asyncio
 import contextlib
 import random
-import re
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -21,53 +20,18 @@ from collectors.asking import Target
 from collectors.formats import gnmi_openconfig, gnmi_sonic
 from collectors.formats.gnmi_openconfig import PART_OF_QUESTION, Subscribed
 from collectors.formats.switch_facts import Fact
-from collectors.gnmi_updates import OPENCONFIG, SONIC, Model, Reader
+from collectors.gnmi_access import Access, request
+from collectors.gnmi_updates import OPENCONFIG, SONIC, Model, Reader, Slots
 from collectors.switch_state import Switch, device_time
 
-MOST_BYTES = 16 << 20  # of one notification
 PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
-KEEPALIVE_MS = 30_000  # of a silent connection: one that is cut on the way is found out
 REFUSED_AGAIN_S = 3_600.0  # a question that a switch does not know is asked again so seldom
 REFUSED = frozenset({grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND})
 QUIET_SAMPLES = 3  # samples that a switch may leave out before its stream counts as dead
-_ELEMENT = re.compile(r"([^/\[\]]+)(?:\[([^=\]]+)=([^\]]*)\])?")
 
 
 class Lost(Exception):
     """The connection, or a stream of it, is of no use any more; the text says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """How switches are asked. PEM texts, None for what there is not."""
-
-    sample_s: float = 10.0
-    timeout_s: float = 10.0
-    user: str = ""
-    password: str = ""
-    roots: bytes | None = None
-    certificate: bytes | None = None
-    private_key: bytes | None = None
-
-    def channel(self, address: str) -> grpc.aio.Channel:
-        """A connection, encrypted always."""
-        credentials = grpc.ssl_channel_credentials(self.roots, self.private_key, self.certificate)
-        return grpc.aio.secure_channel(
-            address,
-            credentials,
-            options=(
-                ("grpc.max_receive_message_length", MOST_BYTES),
-                ("grpc.keepalive_time_ms", KEEPALIVE_MS),
-                ("grpc.keepalive_timeout_ms", round(self.timeout_s * 1000)),
-                ("grpc.initial_reconnect_backoff_ms", 1_000),
-                ("grpc.enable_retries", 0),
-            ),
-        )
-
-    @property
-    def metadata(self) -> tuple[tuple[str, str], ...]:
-        """User and password, as gNMI has them: over the encrypted connection only."""
-        return (("username", self.user), ("password", self.password)) if self.user else ()
 
 
 @dataclass(slots=True)
@@ -77,6 +41,7 @@ class Heard:
     question: Subscribed
     last_s: float
     synced: bool = False
+    flows: bool = False  # samples came after its first answer: a question that is told nothing is silent for ever
     refused: bool = False
     told_half: bool = False
 
@@ -107,13 +72,22 @@ class Streams:
         self.followed = [Followed(target, Switch(target.name, "gnmi")) for target in targets]
         self.lock = threading.Lock()
         self._access, self._clock, self._pause_s = access, clock, pause_s
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="gnmi", daemon=True)
+        self._slots: tuple[Slots, Slots] = ({}, {})  # of OpenConfig, of SONiC: switches have the same paths
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
         self._main: asyncio.Task[None] | None = None
-        self._thread.start()
+
+    def start(self) -> None:
+        """Begin, where it has not begun: who only asks what sources there are follows nobody."""
+        if self._thread is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=self._run, args=(self._loop,), name="gnmi", daemon=True)
+            self._thread.start()
 
     def close(self) -> None:
         """End all streams."""
+        if self._loop is None or self._thread is None:
+            return
         with contextlib.suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._stop)
         self._thread.join(10.0)
@@ -121,21 +95,21 @@ class Streams:
     @property
     def alive(self) -> bool:
         """Whether anybody still follows."""
-        return self._thread.is_alive()
+        return self._thread is not None and self._thread.is_alive()
 
     def _stop(self) -> None:
         if self._main is not None:
             self._main.cancel()
 
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        asyncio.set_event_loop(loop)
         try:
-            self._main = self._loop.create_task(self._all())
+            self._main = loop.create_task(self._all())
             with contextlib.suppress(asyncio.CancelledError):
-                self._loop.run_until_complete(self._main)
+                loop.run_until_complete(self._main)
         finally:
-            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-            self._loop.close()
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.close()
 
     async def _all(self) -> None:
         await asyncio.gather(*(self._follow(one) for one in self.followed))
@@ -146,14 +120,14 @@ class Streams:
         while True:
             began = time.monotonic()
             try:
-                async with self._access.channel(one.target.address) as channel:
+                async with self._access.channel(one.target) as channel:
                     await self._connected(one, channel)
                 why = "the switch ended its streams"
             except Lost as error:
                 why = str(error)
             except grpc.aio.AioRpcError as error:
                 why = f"{error.code().name}: {error.details()}"[:300]
-            except (OSError, ValueError) as error:
+            except Exception as error:  # whatever one switch does to its client must not silence the others
                 why = f"{type(error).__name__}: {error}"[:300]
             with self.lock:
                 one.why = why
@@ -185,7 +159,7 @@ class Streams:
             now = time.monotonic()
             for ear in heard:
                 quiet_s = QUIET_SAMPLES * self._every_s(ear.question) + self._access.timeout_s
-                if ear.question.sampled and ear.synced and now - ear.last_s > quiet_s:
+                if ear.question.sampled and ear.flows and now - ear.last_s > quiet_s:
                     raise Lost(f"{ear.question.name}: silent for {quiet_s:.0f} s")
                 if not (ear.synced or ear.refused or ear.told_half) and now - began > self._access.timeout_s:
                     ear.told_half = True
@@ -207,7 +181,13 @@ class Streams:
         """One subscription; where it may not be told as it changes it is sampled, where not even that, left."""
         for sampled in (True,) if ear.question.sampled else (False, True):
             try:
-                await self._stream(one, stub, ear, Reader(model), self._request(ear.question, encoding, sampled))
+                await self._stream(
+                    one,
+                    stub,
+                    ear,
+                    Reader(model, slots=self._slots[model is SONIC]),
+                    request(ear.question, encoding, sampled, self._every_s(ear.question)),
+                )
             except grpc.aio.AioRpcError as error:
                 if error.code() not in REFUSED or ear.synced:
                     raise
@@ -220,14 +200,14 @@ class Streams:
             one.switch.notice("monitor.notice", "question refused", why, self._now_ms())
 
     async def _stream(
-        self, one: Followed, stub: gnmi_pb2_grpc.gNMIStub, ear: "Heard", reader: Reader, request: object
+        self, one: Followed, stub: gnmi_pb2_grpc.gNMIStub, ear: "Heard", reader: Reader, asked: object
     ) -> None:
         part = PART_OF_QUESTION.get(ear.question.name)
         if part is not None:
             with self.lock:
                 one.switch.begun(part)
         call = stub.Subscribe(metadata=self._access.metadata)
-        await call.write(request)
+        await call.write(asked)
         async for response in call:
             ear.last_s = time.monotonic()
             if response.sync_response:
@@ -237,6 +217,7 @@ class Streams:
                     if part is not None:
                         one.switch.told_all(part, self._now_ms())
             else:
+                ear.flows = ear.synced
                 self._take(one, reader, response.update)
 
     def _take(self, one: Followed, reader: Reader, told: gnmi_pb2.Notification) -> None:
@@ -250,18 +231,6 @@ class Streams:
 
     def _every_s(self, question: Subscribed) -> float:
         return max(self._access.sample_s, question.every_s)
-
-    def _request(self, question: Subscribed, encoding: int, sampled: bool) -> object:
-        mode = gnmi_pb2.SAMPLE if sampled else gnmi_pb2.ON_CHANGE
-        interval = round(self._every_s(question) * 1e9) if sampled else 0
-        wanted = [
-            gnmi_pb2.Subscription(path=path_of(path), mode=mode, sample_interval=interval) for path in question.paths
-        ]
-        prefix = gnmi_pb2.Path(target=question.target) if question.target else None
-        told = gnmi_pb2.SubscriptionList(
-            prefix=prefix, subscription=wanted, mode=gnmi_pb2.SubscriptionList.STREAM, encoding=encoding
-        )
-        return gnmi_pb2.SubscribeRequest(subscribe=told)
 
     async def _capabilities(
         self, one: Followed, stub: gnmi_pb2_grpc.gNMIStub
@@ -286,16 +255,6 @@ class Streams:
 
     def _now_ms(self) -> int:
         return round(self._clock() * 1000)
-
-
-def path_of(text: str) -> gnmi_pb2.Path:
-    """A path as it is written: `/interfaces/interface[name=*]/state`."""
-    path = gnmi_pb2.Path()
-    for word, key, value in _ELEMENT.findall(text):
-        elem = path.elem.add(name=word)
-        if key:
-            elem.key[key] = value
-    return path
 
 
 def _in_our_time(fact: Fact, behind_ms: int) -> Fact:

@@ -21,10 +21,11 @@ MOST_DEPTH = 12
 MOST_LEAVES = 200_000  # of one notification
 MOST_NAME = 128  # characters of an element or a key
 
-MOST_KEPT = 50_000  # paths of one switch whose meaning is remembered
+MOST_KEPT = 200_000  # paths whose meaning is remembered
 
 Names = tuple[str, ...]
 Path = tuple[Names, tuple[str, ...]]
+Slots = dict[tuple[Path, bytes], Slot | None]
 UNKNOWN = Slot(Part.CHASSIS, "", "", "", lambda value: None)  # of a path outside of what was asked
 
 
@@ -61,7 +62,7 @@ class Reader:
     model: Model
     unknown: int = 0
     bad: int = 0
-    _slots: dict[tuple[Path, bytes], Slot | None] = field(default_factory=dict)
+    slots: Slots = field(default_factory=dict)  # one for all switches of a model
 
     def facts(self, told: gnmi_pb2.Notification) -> Iterator[Fact]:
         """Facts of one notification, deletions first, as the specification has it."""
@@ -88,11 +89,11 @@ class Reader:
         """Where a leaf belongs: switches say the same paths again and again."""
         written = path.SerializeToString()
         try:
-            found = self._slots[before, written]
+            found = self.slots[before, written]
         except KeyError:
-            if len(self._slots) >= MOST_KEPT:
-                self._slots.clear()
-            found = self._slots[before, written] = self._found(*_joined(before, _path(path)))
+            if len(self.slots) >= MOST_KEPT:
+                self.slots.clear()
+            found = self.slots[before, written] = self._found(*_joined(before, _path(path)))
         if found is UNKNOWN:
             self.unknown += 1
             return None

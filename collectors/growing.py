@@ -76,13 +76,14 @@ class Growing:
         self._head = (0, 0)
         self._looked_again = False
         self._placed = False
+        self._still: tuple[int, ...] = ()  # the file as it was when all of it had been read
         self.cut = 0  # lines that were too long
         self.at_end = False
 
     def read(self) -> Iterator[Lines]:
         """New whole lines, at most about PASS bytes; `at_end` tells whether that was all. Raises OSError."""
         self.at_end = False
-        left, self._looked_again = PASS, False
+        left, self._looked_again, looks = PASS, False, self._looks()
         if not self.begun() and self._rewritten():
             self._begin_anew()
             self._told, self._placed = None, True
@@ -104,6 +105,19 @@ class Growing:
                     self._told = None
             self._looked_again = not data
         self._remember_head()
+        same = self.at_end and looks[:3] == (*self._identity, self._offset)
+        self._still = looks if same else ()
+
+    def still(self) -> bool:
+        """Whether the file is as it was when all of it had been read: one question where a look asks four."""
+        return bool(self._still) and self._handle >= 0 and self._still == self._looks()
+
+    def _looks(self) -> tuple[int, ...]:
+        try:
+            told = os.stat(self._path)
+        except OSError:
+            return ()
+        return (told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns)
 
     def begun(self) -> bool:
         """Open the file where it is not open yet; True if it was not. Raises OSError."""

@@ -4,21 +4,22 @@ A plugin that starts again offers no device for some seconds: that none is left 
 missing at once. Fewer than before counts as well as fewer than the node has: a plugin may forget a lost one wholly.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple, TypeAlias
 
 from collectors.formats.events import event
 from collectors.formats.kubernetes_events import Spoken
-from collectors.formats.kubernetes_nodes import NodeWord, Word, fewer
+from collectors.formats.kubernetes_nodes import SOURCE, NodeWord, Word, fewer
 from collectors.kubernetes_watch import Change as Seen
 from sickbay.components import Kind, name
-from sickbay.messages import Change, Event
+from sickbay.messages import Change, Edge, Event
 from sickbay.messages import replace as changed
 
 HOLD_MS = 60_000  # that a node must be without all its accelerators
 MOST_SPOKEN = 50_000  # Event objects that are remembered: the server keeps them for an hour
 LATE_MS = 600_000  # an Event object older than this when first seen was told by an earlier run, or is of no use
-_NONE = "scheduler.accelerators_none"
+Key: TypeAlias = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +38,27 @@ class Hosts:
     """All nodes, and up to where the feed is folded in."""
 
     hosts: dict[str, Host] = field(default_factory=dict)
+    edges: dict[Key, Edge] = field(default_factory=dict)
     sequence: int = 0
 
 
-def polled(
-    state: Hosts, seen: Iterable[Seen[NodeWord]], read_ms: int
-) -> tuple[Hosts, tuple[Event, ...], tuple[Change, ...]]:
-    """The state after what was seen, an event for each change, and what software of a host was changed."""
+class Step(NamedTuple):
+    """What one poll tells: an event for each change, software that was changed, edges that begin or end."""
+
+    hosts: Hosts
+    events: Sequence[Event] = ()
+    changes: Sequence[Change] = ()
+    edges: Sequence[Edge] = ()
+
+
+def remembered(told: Iterable[Edge]) -> Hosts:
+    """The state after what an earlier run told of the topology."""
+    newest = {_key(one): one for one in told if one.source == SOURCE}
+    return Hosts(edges={key: one for key, one in newest.items() if one.to_ms is None})
+
+
+def polled(state: Hosts, seen: Iterable[Seen[NodeWord]], read_ms: int) -> Step:
+    """The state after what was seen, and what is new by it."""
     hosts, events, changes, sequence = dict(state.hosts), list[Event](), list[Change](), state.sequence
     for change in seen:
         sequence = change.sequence
@@ -60,7 +75,22 @@ def polled(
     for host, known in hosts.items():  # what only time tells
         if known.none_since:
             hosts[host] = _looked(known, known.word, known.path, read_ms, events)
-    return Hosts(hosts, sequence), tuple(events), tuple(changes)
+    edges, told = state.edges, list[Edge]()
+    if sequence != state.sequence:
+        edges, told = _edges(state.edges, hosts, read_ms)
+    return Step(Hosts(hosts, edges, sequence), events, changes, told)
+
+
+def _edges(known: dict[Key, Edge], hosts: dict[str, Host], read_ms: int) -> tuple[dict[Key, Edge], list[Edge]]:
+    """The edges that all nodes tell now, and those that begin or end by it."""
+    now = {_key(one): one for host in hosts.values() for one in host.word.edges}
+    new = {key: changed(one, seen_ms=read_ms) for key, one in now.items() if key not in known}
+    ended = [changed(one, to_ms=read_ms) for key, one in known.items() if key not in now]
+    return {**{key: one for key, one in known.items() if key in now}, **new}, [*ended, *new.values()]
+
+
+def _key(edge: Edge) -> Key:
+    return edge.child, edge.parent, edge.relation.value
 
 
 def _looked(known: Host | None, word: NodeWord, path: str, read_ms: int, events: list[Event]) -> Host:

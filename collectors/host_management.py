@@ -3,7 +3,7 @@
 A walk over all sensors takes a controller some seconds, so it is asked twice a minute at most.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from collectors import rows, tool
 from collectors.formats import management_sensors
@@ -19,8 +19,6 @@ COMMAND = ("ipmitool", "sdr", "elist")
 OR_ELSE = ": give it, or ask the controller from outside (facility_redfish)"
 DEVICES = ("dev/ipmi0", "dev/ipmi/0", "dev/ipmidev/0")
 
-Ask = Callable[[Sequence[str], float], bytes]
-
 
 class HostManagement:
     """The collector `host_management`."""
@@ -29,7 +27,7 @@ class HostManagement:
     asks_driver = True
     interval_s = INTERVAL_S
 
-    def __init__(self, host: Host, ask: Ask) -> None:
+    def __init__(self, host: Host, ask: tool.Ask) -> None:
         self.interval_s = max(INTERVAL_S, host.settings.sample_s)
         self.limit_s = max(LEAST_S, host.settings.timeout_s)
         self._host, self._ask, self._tree = host, ask, Tree(host.root)
@@ -60,4 +58,4 @@ class HostManagement:
 
 def collectors(host: Host) -> Sequence[HostManagement]:
     """One."""
-    return (HostManagement(host, tool.ask),)
+    return (HostManagement(host, tool.Careful(tool.ask)),)

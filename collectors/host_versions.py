@@ -1,7 +1,7 @@
 """What the host runs: kernel, drivers, firmware and packages, each told when it changes, and that it was started."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -20,16 +20,13 @@ STAT = "proc/stat"
 _BOOT = re.compile(r"^btime (\d{1,12})$", re.MULTILINE)
 
 
-Ask = Callable[[Sequence[str], float], bytes]
-
-
 class HostVersions:
     """The collector `host_versions`."""
 
     name = "host_versions"
     asks_driver = False
 
-    def __init__(self, host: Host, ask: Ask = tool.ask) -> None:
+    def __init__(self, host: Host, ask: tool.Ask = tool.ask) -> None:
         self.interval_s = max(INTERVAL_S, host.settings.sample_s)
         self._ask, self._refused = ask, ""
         self._host, self._tree = host, Tree(host.root)
@@ -94,4 +91,4 @@ class HostVersions:
 
 def collectors(host: Host) -> Sequence[HostVersions]:
     """One."""
-    return (HostVersions(host, tool.ask),)
+    return (HostVersions(host, tool.Careful(tool.ask)),)

@@ -9,17 +9,18 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from collectors.formats.kubernetes_pods import Ending, Member
-from collectors.job_ends import end_events
+from collectors.job_ends import GONE, end_events, ended
 from collectors.kubernetes_watch import Change as Seen
-from collectors.pod_ranks import number_of, ranks_of
+from collectors.pod_ranks import numbers_of, ranks_of
 from collectors.refusals import Refusals, refusals
 from sickbay.components import Kind, name
 from sickbay.messages import Change, Event, Placement, replace
 
 MOST_OVER = 10_000  # jobs without a pod that are remembered
-GONE = "gone"  # a pod that vanished while nobody looked
-
 Life = tuple[str, int]
+
+
+Recipes = Mapping[str, Mapping[str, str]]  # by role: what its first pod was made of
 
 
 class Run(NamedTuple):
@@ -27,7 +28,8 @@ class Run(NamedTuple):
 
     placement: Placement
     lives: frozenset[Life]
-    recipe: Mapping[str, str]
+    recipes: Recipes
+    before: Recipes  # of the attempt before
 
 
 Pods = Mapping[str, tuple[str, Member]]  # by uid: the path that told it, and the pod
@@ -64,6 +66,7 @@ def polled(jobs: Jobs, seen: Iterable[Seen[Member]], read_ms: int) -> Step:
         for job in dict.fromkeys([*found, *(_looked_for(change.path, pods, runs) if change.full else ())]):
             lost = _taken(pods, job, found.get(job, []), change)
             told.look(job, [member for _, member in pods.get(job, {}).values()], lost)
+    told.settle()
     refused, events = refusals(jobs.refused, rejected, read_ms)
     _prune(runs, pods)
     return Step(Jobs(pods, runs, refused, sequence), told.placements, [*told.events, *events], told.changes)
@@ -72,7 +75,7 @@ def polled(jobs: Jobs, seen: Iterable[Seen[Member]], read_ms: int) -> Step:
 def remembered(placements: Iterable[Placement]) -> Jobs:
     """The state after what an earlier run told: attempts that it left open, and their numbers."""
     newest = {one.job: one for one in placements if "/" in one.job}
-    return Jobs(runs={job: Run(one, frozenset(), {}) for job, one in newest.items()})
+    return Jobs(runs={job: Run(one, frozenset(), {}, {}) for job, one in newest.items()})
 
 
 def standing(jobs: Jobs) -> list[Placement]:
@@ -129,14 +132,31 @@ class _Told:
         self.placements: list[Placement] = []
         self.events: list[Event] = []
         self.changes: list[Change] = []
+        self._grown: dict[str, list[Member]] = {}  # attempts with more pods than their placement tells
+
+    def settle(self) -> None:
+        """Tell of attempts that have grown: once a poll, as the pods of a large job begin one by one."""
+        for job in list(self._grown):
+            self._settle(job)
+
+    def _settle(self, job: str) -> None:
+        running, run = self._grown.pop(job, None), self._runs[job]
+        if running:
+            grown = replace(_placed(job, run.placement.attempt, running), from_ms=run.placement.from_ms)
+            self._keep(job, run._replace(placement=grown))
 
     def look(self, job: str, members: list[Member], lost: Mapping[str, Member]) -> None:
         """Ends the attempt of a job, begins its next one, or sees more of it."""
         run = self._runs.get(job)
         if run is not None and not run.lives and run.placement.to_ms is None:
             run = self._found_again(run, members)
-        if run is not None and run.placement.to_ms is None and (ended := _ended(run, members, lost, self._read_ms)):
-            run = self._end(run, *ended)
+        if (
+            run is not None
+            and run.placement.to_ms is None
+            and (how := ended(dict(run.lives), members, lost, self._read_ms))
+        ):
+            self._settle(job)
+            run = self._end(self._runs[job], *how)
         lives = frozenset((one.uid, one.life) for one in members if one.runs)
         running = [one for one in members if one.runs and one.holds_rank]
         if not running:
@@ -145,16 +165,17 @@ class _Told:
             if run is None or not lives <= run.lives:
                 self._begin(job, running, lives, run)
         elif lives - run.lives:
-            placement = replace(_placed(job, run.placement.attempt, running), from_ms=run.placement.from_ms)
-            self._keep(job, Run(placement, run.lives | lives, run.recipe))
+            self._runs[job] = self._compared(run._replace(lives=run.lives | lives), running)
+            self._grown[job] = running
 
     def _found_again(self, run: Run, members: list[Member]) -> Run:
         """An attempt that an earlier run of the poller told: it goes on where its pods still run since then."""
         same = [one for one in members if one.runs]
         placed = _placed(run.placement.job, 0, [one for one in same if one.holds_rank])
-        if (placed.hosts, placed.from_ms) != (run.placement.hosts, run.placement.from_ms):
+        begun, now = run.placement.from_ms or 0, placed.from_ms
+        if placed.hosts != run.placement.hosts or now is None or now > begun:
             return self._end(run, Ending(GONE), None)
-        found = Run(run.placement, frozenset((one.uid, one.life) for one in same), _recipe(same))
+        found = Run(run.placement, frozenset((one.uid, one.life) for one in same), _recipes(same), {})
         self._runs[run.placement.job] = found
         return found
 
@@ -162,10 +183,21 @@ class _Told:
         number = max((one.attempt for one in running), default=0)
         if before is not None:
             number = max(number, before.placement.attempt + 1)
-        run = Run(_placed(job, number, running), lives, _recipe(running))
-        self._keep(job, run)
-        if before is not None and before.recipe:
-            self.changes += _changes(job, before.recipe, run)
+        placement = _placed(job, number, running)
+        if before is not None and before.placement.to_ms is not None:  # some of its pods may have outlived the last one
+            begun = max(placement.from_ms or self._read_ms, before.placement.to_ms)
+            placement = replace(placement, from_ms=begun)
+        run = Run(placement, lives, {}, {**before.before, **before.recipes} if before is not None else {})
+        self._keep(job, self._compared(run, running))
+
+    def _compared(self, run: Run, running: list[Member]) -> Run:
+        """The attempt with what its first pods of each role are made of; what differs from the one before is told."""
+        recipes = dict(run.recipes)
+        for role, recipe in _recipes(running).items():
+            if role not in recipes:
+                recipes[role] = recipe
+                self.changes += _changes(run, run.before.get(role, {}), recipe)
+        return run._replace(recipes=recipes)
 
     def _keep(self, job: str, run: Run) -> None:
         known = self._runs.get(job)
@@ -176,46 +208,18 @@ class _Told:
     def _end(self, run: Run, ending: Ending, member: Member | None) -> Run:
         at_ms = min(ending.at_ms or self._read_ms, self._read_ms)
         at_ms = max(at_ms, run.placement.from_ms or at_ms)
-        ended = Run(replace(run.placement, to_ms=at_ms, state=ending.state), run.lives, run.recipe)
-        self._keep(run.placement.job, ended)
+        over = run._replace(placement=replace(run.placement, to_ms=at_ms, state=ending.state))
+        self._keep(run.placement.job, over)
         if member is not None:
-            self.events += end_events(ended.placement, ending, member, self._read_ms)
-        return ended
-
-
-def _ended(run: Run, members: list[Member], lost: Mapping[str, Member], read_ms: int) -> tuple[Ending, Member] | None:
-    """How the attempt ended, and by which pod: the first that failed. Where one completed, the others may be taken
-    away; else whoever takes one away ends it. It is completed where all of them are over."""
-    lives = dict(run.lives)
-    found = [
-        (ending, one)
-        for one in [*members, *lost.values()]
-        if one.uid in lives and (ending := _end_of(one, lives[one.uid], one.uid in lost))
-    ]
-    quiet = ("completed", "cancelled", GONE)
-    bad = [pair for pair in found if pair[0].state not in quiet]
-    done = [pair for pair in found if pair[0].state == "completed"]
-    if not bad and (not found or (done and len(found) < len(lives))):
-        return None
-    return min(bad or done or found, key=lambda pair: pair[0].at_ms or read_ms)
-
-
-def _end_of(one: Member, life: int, lost: bool) -> Ending | None:
-    """How this life of a pod ended; None: it goes on."""
-    if one.life > life:
-        return one.before or one.ended or Ending("failed")
-    ended, leaves = one.ended, one.leaves_ms
-    if ended and not (
-        leaves is not None and ended.state in ("failed", "completed") and leaves <= (ended.at_ms or leaves)
-    ):
-        return ended
-    if leaves is not None:
-        return Ending("cancelled", reason="the pod was deleted", at_ms=leaves)
-    return Ending(GONE) if lost else None
+            self.events += end_events(over.placement, ending, member, self._read_ms)
+        return over
 
 
 def _placed(job: str, attempt: int, running: list[Member]) -> Placement:
-    ordered = sorted(running, key=lambda one: (number_of(one, running), one.place, one.role, one.name))
+    numbered = zip(numbers_of(running), running, strict=True)
+    ordered = [
+        one for _, one in sorted(numbered, key=lambda pair: (pair[0], pair[1].place, pair[1].role, pair[1].name))
+    ]
     hosts = tuple(dict.fromkeys(one.node for one in ordered))
     begun = [one.since_ms for one in running if one.since_ms is not None]
     return Placement(
@@ -224,18 +228,18 @@ def _placed(job: str, attempt: int, running: list[Member]) -> Placement:
     )  # fmt: skip
 
 
-def _recipe(running: Iterable[Member]) -> dict[str, str]:
-    """What was run: of the pod that comes first."""
-    first = min(running, key=lambda one: (one.place, one.name))
-    told = {"image": first.image, "arguments": first.arguments, "code": first.revision}
-    return {what: value for what, value in told.items() if value}
+def _recipes(running: Iterable[Member]) -> dict[str, dict[str, str]]:
+    """What was run by the first pod of each role: the others are told their own place in it."""
+    first = [one for one in running if not any(one.place[1:])]
+    told = {one.role: {"image": one.image, "arguments": one.arguments, "code": one.revision} for one in first}
+    return {role: {what: value for what, value in recipe.items() if value} for role, recipe in told.items()}
 
 
-def _changes(job: str, before: Mapping[str, str], run: Run) -> Iterator[Change]:
+def _changes(run: Run, before: Mapping[str, str], recipe: Mapping[str, str]) -> Iterator[Change]:
     """What differs from the attempt before. An image whose digest was not told yet is the same image."""
-    for what, new in run.recipe.items():
+    for what, new in recipe.items():
         old = before.get(what, "")
         bare = what == "image" and old.partition("@")[0] == new.partition("@")[0] and ("@" in old) != ("@" in new)
         if old and old != new and not bare:
-            at_ms = run.placement.from_ms
-            yield Change(target=name(Kind.JOB, job), what=what, at_ms=at_ms, old=old, new=new)
+            target, at_ms = name(Kind.JOB, run.placement.job), run.placement.from_ms
+            yield Change(target=target, what=what, at_ms=at_ms, old=old, new=new)

@@ -49,13 +49,14 @@ class JobLog:
         self._logs: dict[str, _Log] = {}
         self._known: dict[str, str] = _decoded(host.places(self.name))  # path -> place
         self._looked_ms: int | None = None
+        self._refused: dict[str, str] = {}  # logs that cannot be read, until they can or are not there any more
 
     def collect(self, now_ms: int) -> Collected:
         """What is new in all logs."""
         if self._looked_ms is None or now_ms - self._looked_ms >= LOOK_MS:
             self._look(now_ms)
         seen: list[Seen] = []
-        lost, more, problem = 0, False, ""
+        lost, more = 0, False
         for path, log in list(self._logs.items()):
             try:
                 if log.growing.begun():
@@ -63,9 +64,10 @@ class JobLog:
                 dated = log.follower.take(log.growing.read(), now_ms)
             except OSError as error:
                 if not isinstance(error, FileNotFoundError):
-                    problem = f"{path}: {error.strerror or error}"
+                    self._refused[path] = f"{path}: {error.strerror or error}"
                 self._forget(path)
                 continue
+            self._refused.pop(path, None)
             if log.growing.at_end:
                 log.follower.caught_up(now_ms)
             seen += self._seen(path, dated)
@@ -75,6 +77,7 @@ class JobLog:
             self._known[path] = log.follower.resume(log.growing.place, now_ms).encoded().decode()
         why = "lines too long, or events of a storm" if lost else ""
         absent = "" if self._logs else self._absent
+        problem = "; ".join(list(self._refused.values())[:3])
         return Collected(seen, msgspec.json.encode(self._known), problem, lost, why, more, absent)
 
     def close(self) -> None:
@@ -86,6 +89,7 @@ class JobLog:
         """Follow the newest files of the patterns, let the others go."""
         found = sorted(self._files(now_ms), reverse=True)[:MAX_FILES]
         fresh = {path for _, path in found}
+        self._refused = {path: why for path, why in self._refused.items() if path in fresh}
         for path in self._logs.keys() - fresh:
             self._forget(path)
         gone = [path for path in self._known if path not in fresh]

@@ -70,7 +70,9 @@ class Journal:
 
     def _more_comes(self, handle: int) -> bool:
         """Whether it goes on with what stood there when it began: that is history, where nothing was read before."""
-        return bool(select.select([handle], [], [], QUIET_S if self._heard else FIRST_S)[0])
+        waiting = select.poll()
+        waiting.register(handle, select.POLLIN)
+        return bool(waiting.poll((QUIET_S if self._heard else FIRST_S) * 1000))
 
     def boot_ms(self, now_ms: int) -> float | None:
         """Entries tell their own time."""

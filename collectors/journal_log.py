@@ -14,7 +14,7 @@ SPEAKERS = (
     "nv-fabricmanager", "nvidia-fabricmanager", "nvidia-fabricmanager-start.sh", "nvidia-persistenced", "nv-hostengine",
     "slurmd", "slurmstepd", "slurmctld", "kubelet", "containerd", "dockerd", "systemd", "systemd-logind",
     "systemd-shutdown", "shutdown", "chronyd", "ntpd", "ptp4l", "phc2sys", "systemd-timesyncd", "rasdaemon", "mcelog",
-    "systemd-journald", "rsyslogd", "earlyoom", "systemd-oomd", "opensm", "nvlsm",
+    "systemd-journald", "rsyslogd", "earlyoom", "systemd-oomd", "opensm", "nvlsm", "puppet-agent", "chef-client",
 )  # fmt: skip
 INTERVAL_S = 0.5
 

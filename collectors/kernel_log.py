@@ -15,7 +15,7 @@ from collectors.journal_follow import Journal, readable
 from collectors.lines import Dated, Follower
 from collectors.source import Collected, Host, Seen
 
-INTERVAL_S = 0.2  # an event must leave within a second of its line
+INTERVAL_S = 0.25  # an event must leave within a second of its line
 RECORD_BYTES = 16 << 10  # the kernel's records are at most about 8 KiB, escapes included
 MAX_RECORDS = 5_000  # of one pass
 BOOT_S = 10.0  # that time stands still there: the file tells of every processor, which costs a millisecond
@@ -36,10 +36,15 @@ class KernelLog:
         self._follower = Follower(host.zone, history=self._resume is None, placed=False)
         self._shown = host.settings.kernel_log
         self._whole = False
+        self._quiet: Collected | None = None  # what a look tells that finds the file as it was
         self._source: File | Device | Journal | None = None
 
     def collect(self, now_ms: int) -> Collected:
         """New messages as events."""
+        if self._quiet is not None and isinstance(self._source, File) and self._follower.idle and self._source.still():
+            self._follower.caught_up(now_ms)
+            return self._quiet
+        self._quiet = None
         try:
             source = self._source = self._source or self._opened()
             if source.begun():
@@ -50,7 +55,9 @@ class KernelLog:
             return Collected(problem=f"{self._path}: {error.strerror or error}")
         if source.at_end:
             self._follower.caught_up(now_ms)
-        return self._collected(source, dated, self._follower.resume(source.place, now_ms).encoded())
+        told = self._collected(source, dated, self._follower.resume(source.place, now_ms).encoded())
+        self._quiet = told if source.at_end and not told.seen and not told.lost else None
+        return told
 
     def close(self) -> None:
         """Let the log go."""

@@ -90,6 +90,11 @@ class Follower:
         self.omitted += folder.omitted
         return list(self._dated(folder.close(), now_ms, boot_ms, numbered, live))
 
+    @property
+    def idle(self) -> bool:
+        """Whether it waits for nothing: no event of earlier lines may still get details."""
+        return self._hits is None and not self._places
+
     def caught_up(self, now_ms: int) -> None:
         """All there was has been read: what comes from now on is new."""
         self._history, self._last_ms = False, now_ms

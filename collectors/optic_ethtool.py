@@ -5,7 +5,7 @@ of 25 Gb/s and more, are asked. A port that never answered has nothing to tell; 
 A module's alarm flags are latched and go out when anybody reads them: nothing here rests on them, only on readings.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from collectors import rows, tool
@@ -22,8 +22,6 @@ LOOK_AROUND_MS = 60_000
 LEAST_MEGABITS = 25_000
 MOST_PORTS = 64
 _REFUSED = ("not supported", "not permitted", "denied")
-
-Ask = Callable[[Sequence[str], float], bytes]
 
 
 @dataclass(slots=True)
@@ -44,7 +42,7 @@ class OpticEthtool:
     """The collector `optic_ethtool`."""
 
     host: Host
-    ask: Ask = tool.ask
+    ask: tool.Ask = tool.ask
     name: str = "optic_ethtool"
     asks_driver: bool = True
     interval_s: float = 1.0
@@ -142,4 +140,4 @@ def _below(device: str) -> str:
 
 def collectors(host: Host) -> Sequence[OpticEthtool]:
     """One: a host without fabric ports is asked nothing."""
-    return (OpticEthtool(host, tool.ask),)
+    return (OpticEthtool(host, tool.Careful(tool.ask)),)

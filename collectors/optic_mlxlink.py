@@ -4,7 +4,7 @@ Devices take turns, one question at a time, each once a minute. Without the tool
 The option that clears counters (`--pc`) is never given.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from collectors import rows, tool
@@ -21,15 +21,13 @@ MOST_DEVICES = 64
 DRIVER = "mlx5_core"
 MISSING = "mlxlink (mft or mstflint) is not installed: ports tell no error ratio"
 
-Ask = Callable[[Sequence[str], float], bytes]
-
 
 @dataclass(slots=True)
 class OpticMlxlink:
     """The collector `optic_mlxlink`."""
 
     host: Host
-    ask: Ask
+    ask: tool.Ask
     name: str = "optic_mlxlink"
     asks_driver: bool = True
     interval_s: float = 1.0
@@ -103,4 +101,4 @@ def _ports(tree: Tree) -> Iterator[tuple[str, str]]:
 
 def collectors(host: Host) -> Sequence[OpticMlxlink]:
     """One: a host without such adapters is asked nothing."""
-    return (OpticMlxlink(host, tool.ask),)
+    return (OpticMlxlink(host, tool.Careful(tool.ask)),)

@@ -14,6 +14,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 from collectors.poll_frames import Framer
 from sickbay import actions, selfmetrics
 from sickbay.actions import Control
+from sickbay.config import ConfigError
 from sickbay.log import Appender, LogError, TooLarge, UnknownTopic
 from sickbay.messages import AnyMessage, encode
 from sickbay.schema import Samples
@@ -43,6 +44,8 @@ WANTED: Mapping[str, Callable[[Config], bool]] = {  # entry: whether the setting
     "inventory": lambda config: bool(config.inventory.files or config.inventory.netbox_url),
     "facility": lambda config: bool(config.facility.redfish),
 }
+
+EXTRAS: Mapping[str, str] = {"kubernetes": "kubernetes", "gnmi": "switches", "snmp": "switches"}  # what they need
 
 AGAIN_MS = 600_000  # everything that stands is told again: a reader that starts waits no longer for it
 FLUSH_S = 10.0  # for the log to take what was told: else it is told again with the next poll
@@ -105,11 +108,17 @@ class Make(Protocol):
 
 
 def sources(names: Sequence[str], config: Config) -> list[Source[Any]]:
-    """The questions of the named entries of the catalogue. Raises KeyError for a name that is not in it."""
+    """Questions of the named entries of the catalogue. Raises ConfigError, and KeyError for one that is not in it."""
     found: list[Source[Any]] = []
     for name in names:
         module, _, attribute = CATALOGUE[name].partition(":")
-        found += cast(Make, getattr(import_module(module), attribute))(config)
+        try:
+            make = cast(Make, getattr(import_module(module), attribute))
+        except ModuleNotFoundError as error:
+            if name not in EXTRAS:
+                raise
+            raise ConfigError(f"{name} needs {error.name}: pip install 'sickbay[{EXTRAS[name]}]'") from None
+        found += make(config)
     return found
 
 

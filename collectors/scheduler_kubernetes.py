@@ -12,9 +12,10 @@ from collectors.formats.kubernetes_pods import Member, member
 from collectors.kubernetes_watch import Ask, Feed, Follower
 from collectors.poll import Outgoing, Polled, PollFailed, Source
 from sickbay.components import Kind, host_of, kind_of
-from sickbay.messages import Change, Event, Placement
+from sickbay.edges import log_key
+from sickbay.messages import Change, Edge, Event, Placement
 from sickbay.settings import Config
-from sickbay.topics import CHANGES, EVENTS, PLACEMENT
+from sickbay.topics import CHANGES, EVENTS, PLACEMENT, TOPOLOGY
 
 EVERY_S = 1.0
 NO_HOST = "scheduler"  # the key of events that belong to no host
@@ -51,6 +52,9 @@ def of(
         Source(
             "kubernetes_nodes", EVERY_S, host_kubernetes.Hosts(),
             lambda state, now_ms: _nodes(nodes, state, now_ms),
+            lambda state: [_edge(one) for one in state.edges.values()],
+            TOPOLOGY,
+            lambda told: host_kubernetes.remembered(one for one in told if isinstance(one, Edge)),
             limit_s=timeout_s + 5, close=ended(nodes),
         ),
         Source(
@@ -118,8 +122,9 @@ def _event(raw: bytes) -> Spoken | None:
 
 
 def _nodes(watches: Watches[NodeWord], state: host_kubernetes.Hosts, now_ms: int) -> Polled[host_kubernetes.Hosts]:
-    after, events, changes = host_kubernetes.polled(state, watches.after(state.sequence), now_ms)
-    return Polled(after, [*map(_told, events), *map(_changed, changes)], watches.feed.count_unparsed())
+    step = host_kubernetes.polled(state, watches.after(state.sequence), now_ms)
+    told = [*map(_edge, step.edges), *map(_told, step.events), *map(_changed, step.changes)]
+    return Polled(step.hosts, told, watches.feed.count_unparsed())
 
 
 def _pods(watches: Watches[Member], state: job_kubernetes.Jobs, now_ms: int) -> Polled[job_kubernetes.Jobs]:
@@ -140,6 +145,10 @@ def _told(event: Event) -> Outgoing:
 
 def _placed(placement: Placement) -> Outgoing:
     return Outgoing(PLACEMENT, placement.job, placement)
+
+
+def _edge(edge: Edge) -> Outgoing:
+    return Outgoing(TOPOLOGY, log_key(edge), edge)
 
 
 def _changed(change: Change) -> Outgoing:

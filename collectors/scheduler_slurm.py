@@ -13,6 +13,7 @@ from collectors.formats.reading import Tally
 from collectors.formats.slurm_show import shown_nodes
 from collectors.poll import Outgoing, Polled, PollFailed, Source
 from sickbay.components import Kind, host_of, kind_of
+from sickbay.edges import log_key
 from sickbay.messages import AnyMessage, Edge, Event, Placement, replace
 from sickbay.programs import NoAnswer, Unasked, ask, environment
 from sickbay.settings import Config, Slurm
@@ -154,7 +155,7 @@ def _placed(placement: Placement) -> Outgoing:
 
 
 def _edge(edge: Edge) -> Outgoing:
-    return Outgoing(TOPOLOGY, edge.child, edge)
+    return Outgoing(TOPOLOGY, log_key(edge), edge)
 
 
 def _event(event: Event) -> Outgoing:

@@ -31,10 +31,8 @@ def restarted(before: Clocks | None, now: Clocks) -> str:
     passed_ms = now.at_ms - before.at_ms
     if _anew(before.system_ms, now.system_ms, passed_ms):
         return "system"
-    counted = before.starts is not None and now.starts is not None
-    if counted and now.starts == before.starts:
-        return ""  # sysUpTime went round
-    if not (counted and now.starts != before.starts) and not _anew(before.agent_ms, now.agent_ms, passed_ms):
+    counted = before.starts is not None and now.starts is not None and now.starts > before.starts
+    if not counted and not _anew(before.agent_ms, now.agent_ms, passed_ms):
         return ""
     if before.system_ms is not None and now.system_ms is not None:
         return "agent"

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Protocol
 
-from pyasn1.type import univ
 from pysnmp.hlapi.v1arch.asyncio import CommunityData, SnmpDispatcher, UdpTransportTarget, bulk_cmd, get_cmd
 from pysnmp.proto import rfc1902, rfc1905
 
@@ -22,7 +21,7 @@ RETRIES = 1
 TOO_BIG = 1  # errorStatus
 
 Value = int | bytes
-_NONE = (rfc1905.NoSuchObject, rfc1905.NoSuchInstance, rfc1905.EndOfMibView, univ.Null)
+_NONE = (rfc1905.NoSuchObject, rfc1905.NoSuchInstance, rfc1905.EndOfMibView, rfc1902.univ.Null)
 
 
 class Unanswered(Exception):
@@ -87,11 +86,11 @@ def _told(answer: tuple[Any, Any, Any, Sequence[Any]]) -> list[tuple[Oid, Value 
 def _value(told: Any) -> Value | None:
     if isinstance(told, _NONE):
         return None
-    if isinstance(told, univ.ObjectIdentifier):
+    if isinstance(told, rfc1902.univ.ObjectIdentifier):
         return ".".join(map(str, tuple(told))).encode()
-    if isinstance(told, univ.OctetString):
+    if isinstance(told, rfc1902.univ.OctetString):
         return bytes(told.asOctets()[:MOST_BYTES])
-    return int(told) if isinstance(told, univ.Integer) else None
+    return int(told) if isinstance(told, rfc1902.univ.Integer) else None
 
 
 async def table(session: Session, columns: Mapping[str, Oid]) -> dict[str, dict[Index, Value]]:

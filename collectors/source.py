@@ -47,7 +47,7 @@ class Collected(NamedTuple):
 class Shared:
     """What collectors of one host let each other know; each field has one writer."""
 
-    measured: bool = False  # an exporter tells of accelerators: nobody else needs to
+    measured_ms: int = 0  # when an exporter last told of accelerators: while it does, nobody else needs to
     reread_ms: int = 0  # a hard event was seen then: who asks a driver asks again, at once
     driver: tuple[int, Sequence[Mapping[str, Any]]] = (0, ())  # when a driver last answered, and what
     hangs: str = ""  # a driver does not answer: nothing more is asked of it

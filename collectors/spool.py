@@ -110,6 +110,7 @@ class Spool:
             "SELECT count(*), coalesce(sum(length(payload)), 0), coalesce(max(at_ms), 0) FROM entries"
         ).fetchone()
         self.held = Held(count, size + count * OVERHEAD)
+        self._gave_up = True  # drops may wait to be told: else nobody needs to look
 
     def _opened(self, directory: Path | None, max_bytes: int) -> sqlite3.Connection:
         if directory is None:
@@ -215,6 +216,7 @@ class Spool:
         rows.close()
         db.executemany("DELETE FROM entries WHERE id = ?", [(id_,) for id_, _, _ in gone])
         db.executemany(_DROP, [(topic, sequence, sequence) for _, topic, sequence in gone])
+        self._gave_up = True
         return len(gone), freed
 
     def take(self, limit: int, limit_bytes: int, live_after_ms: int, old_frames: int | None = None) -> list[Entry]:
@@ -249,6 +251,8 @@ class Spool:
 
     def since_ms(self) -> int | None:
         """When the oldest entry was stored, None where there is none."""
+        if not self.held.entries:
+            return None
         with self._lock:
             ages = [self._db.execute(_OLDEST, (int(rank),)).fetchone()[0] for rank in Rank]
             return min((age for age in ages if age is not None), default=None)
@@ -264,14 +268,19 @@ class Spool:
             with self._write(full=False) as db:
                 db.executemany("DELETE FROM entries WHERE id = ?", [(entry.id,) for entry, _ in self._done])
                 db.executemany(_DROP, [(one.topic, one.sequence, one.sequence) for one, told in self._done if told])
+                self._gave_up = self._gave_up or any(told for _, told in self._done)
             self._count(-len(self._done), -sum(len(entry.payload) + OVERHEAD for entry, _ in self._done))
             self.held.flying -= {entry.id for entry, _ in self._done}
             self._done = []
 
     def dropped(self) -> list[Dropped]:
         """Drops that were not told yet."""
+        if not self._gave_up:
+            return []
         with self._lock:
-            return [Dropped(*row) for row in self._db.execute("SELECT topic, first, last, lost FROM dropped")]
+            found = [Dropped(*row) for row in self._db.execute("SELECT topic, first, last, lost FROM dropped")]
+            self._gave_up = bool(found)
+            return found
 
     def forget(self, told: Iterable[Dropped]) -> None:
         """These drops were told; of a topic that dropped more since, only those are left. Raises sqlite3.Error."""

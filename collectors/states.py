@@ -39,8 +39,8 @@ _UNSET = {
     "accelerator_exporter": "exporters",
     "job_log": "job_logs",
     "job_steps": "steps_socket",
-    "collective_status": "collective_status",
-    "flight_recorder": "flight_recorders",
+    "job_ras": "collective_status",
+    "job_recorder": "flight_recorders",
     "journal_log": "journal",
 }  # a source without anything set -> its setting
 

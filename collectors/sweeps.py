@@ -30,4 +30,6 @@ def partial_sweeps(inputs: Sequence[Gathered]) -> Iterator[Event]:
 
 def _links(found: Gathered) -> frozenset[tuple[str, str]]:
     told = (reading.record for reading in found.readings)
-    return frozenset((one.child, one.parent) for one in told if isinstance(one, Edge) and one.relation is Relation.LINK_END)
+    return frozenset(
+        (one.child, one.parent) for one in told if isinstance(one, Edge) and one.relation is Relation.LINK_END
+    )

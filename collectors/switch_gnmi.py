@@ -7,7 +7,8 @@ end of a cable stands the port that LLDP tells, under the name that the host's a
 from pathlib import Path
 
 from collectors.asking import targets
-from collectors.gnmi_stream import Access, Streams
+from collectors.gnmi_access import Access
+from collectors.gnmi_stream import Streams
 from collectors.poll import Outgoing, Polled, PollFailed, Source
 from collectors.streamed import Streamed
 from collectors.switch_records import names_of, outgoing, remember
@@ -44,6 +45,7 @@ def access_of(settings: Gnmi) -> Access:
         _file(settings.ca_file, "ca_file"),
         _file(settings.certificate_file, "certificate_file"),
         _file(settings.private_key_file, "private_key_file"),
+        settings.certificate_name,
     )
 
 
@@ -71,6 +73,7 @@ def _poll(streams: Streams, kept: Streamed, state: int, now_ms: int) -> Polled[i
     records: list[Outgoing] = []
     samples: list[Samples] = []
     unread = 0
+    streams.start()
     with streams.lock:
         switches = names_of([one.switch for one in streams.followed])
         for one in streams.followed:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from collectors.formats.switch_facts import Fact
+from collectors.switch_ports import SETTLE_MS
 from sickbay.components import Kind, Name, name
 from sickbay.messages import Edge, Relation, replace
 
@@ -28,15 +29,15 @@ class Neighbours:
     """What one switch hears on its ports: port -> neighbour -> what it says."""
 
     heard: dict[str, dict[str, dict[str, str]]] = field(default_factory=dict)
-    changed: set[str] = field(default_factory=set)
+    changed: dict[str, int] = field(default_factory=dict)  # port -> when a neighbour there last said something new
 
-    def take(self, fact: Fact) -> None:
-        """One fact."""
+    def take(self, fact: Fact, now_ms: int) -> None:
+        """One fact that came now."""
         near = self.heard.setdefault(fact.key, {})
         if fact.value is None and not fact.field:
             if len(near) > 1 and any(told.get("system") for key, told in near.items() if key != fact.lane):
                 near.pop(fact.lane, None)
-                self.changed.add(fact.key)
+                self.changed[fact.key] = now_ms
             return
         if fact.lane not in near and len(near) >= MOST_NEIGHBOURS:
             near.pop(next(iter(near)))
@@ -44,7 +45,19 @@ class Neighbours:
         near[fact.lane] = told  # the newest word last
         if told.get(fact.field) != str(fact.value or ""):
             told[fact.field] = str(fact.value or "")
-            self.changed.add(fact.key)
+            self.changed[fact.key] = now_ms
+
+    def settled(self, now_ms: int) -> list[str]:
+        """Ports whose neighbours have said all they say at once: their words come one by one."""
+        due = sorted(port for port, at_ms in self.changed.items() if not 0 <= now_ms - at_ms < SETTLE_MS)
+        for port in due:
+            del self.changed[port]
+        return due
+
+    def again(self, now_ms: int) -> None:
+        """All of them are to be looked at now, but for those whose words still come."""
+        for port in self.heard:
+            self.changed.setdefault(port, now_ms - SETTLE_MS)
 
     def other_end(self, port: str, switches: Mapping[str, str]) -> Name | None:
         """The port at the other end, None where nobody told it; `switches`: what they call themselves -> target."""

@@ -32,6 +32,7 @@ class Port:
 
     component: Name
     logical: bool = False
+    used: bool = False  # it was up: only then it counts as a part of its switch, of which a share may be lost
     oper: str = ""  # up, down, "": not told, or between
     admin: str = ""
     module: str = ""
@@ -39,7 +40,8 @@ class Port:
     fresh: dict[str, float] = field(default_factory=dict)  # columns told since the last row
     lanes: dict[str, dict[str, float]] = field(default_factory=dict)
     waiting: list[tuple[str, int, int]] = field(default_factory=list)  # kind, when it was, when it is due
-    news: list[Event | Change] = field(default_factory=list)
+    orders: list[tuple[str, str, int, bool]] = field(default_factory=list)  # new, old, when, and whether it was up
+    _change_when_up_s: float = 0.0
 
     def take(self, fact: Fact, at_ms: int, now_ms: int) -> None:
         """One fact, of that time, that came now."""
@@ -54,6 +56,8 @@ class Port:
             self.module = str(value or "")
         elif fact.field == "last_change_s":
             self.last_change_s = float(value or 0.0)
+            if self.oper == "up":
+                self._change_when_up_s = self.last_change_s
         elif fact.field == "type" and value:
             self.logical = str(value).rpartition(":")[2].lower() not in _ETHERNET
 
@@ -68,13 +72,13 @@ class Port:
 
     def due(self, now_ms: int) -> Iterator[Event | Change]:
         """What has happened and needs no further word, in order."""
-        yield from self.news
-        self.news = []
+        for told, before, at_ms, with_it in self.orders:
+            yield from self._ordered(told, before, self._when(at_ms) if with_it else at_ms)
+        self.orders = []
         while self.waiting and self.waiting[0][2] <= now_ms:
             kind, at_ms, _ = self.waiting.pop(0)
-            changed_ms = round(self.last_change_s * 1000)
-            if not self.waiting and 0 <= at_ms - changed_ms <= BELIEVED_MS:
-                at_ms = changed_ms
+            if kind == "port.down" and not self.waiting:
+                at_ms = self._when(at_ms)
             said = f"oper-status {kind.rpartition('.')[2]}"
             yield replace(event(kind, self.component, code="oper-status"), at_ms=at_ms, message=said)
 
@@ -95,6 +99,8 @@ class Port:
 
     def _oper(self, told: str, at_ms: int, now_ms: int) -> None:
         before, self.oper = self.oper, told or self.oper
+        if told == "up":
+            self._change_when_up_s = self.last_change_s
         if self.admin != "down":
             self.fresh["up"] = float(self.oper == "up")
         if not told or not before or told == before or self.logical or self.admin == "down":
@@ -110,13 +116,21 @@ class Port:
         if told == "down":
             self.waiting = [one for one in self.waiting if one[0] != "port.down" or one[1] < at_ms - SETTLE_MS]
             self.fresh.pop("up", None)
-        if not before:
-            return
+        if before and len(self.orders) < MOST_WAITING:
+            self.orders.append((told, before, at_ms, told == "down" and self.oper == "up"))
+
+    def _ordered(self, told: str, before: str, at_ms: int) -> Iterator[Event | Change]:
         what = f"port {'closed' if told == 'down' else 'opened'}"
-        self.news.append(Change(target=self.component, what=what, old=before, new=told, at_ms=at_ms))
+        yield Change(target=self.component, what=what, old=before, new=told, at_ms=at_ms)
         if told == "down":
             closed = event("port.admin_down", self.component, code="admin-status")
-            self.news.append(replace(closed, at_ms=at_ms, message="admin-status down"))
+            yield replace(closed, at_ms=at_ms, message="admin-status down")
+
+    def _when(self, at_ms: int) -> int:
+        """When it went down, which was noticed at `at_ms`: as the switch says, where it has said so since."""
+        changed_ms = round(self.last_change_s * 1000)
+        said = self.last_change_s != self._change_when_up_s
+        return changed_ms if said and 0 <= at_ms - changed_ms <= BELIEVED_MS else at_ms
 
 
 def port_of(switch: str, port: str) -> Port:

@@ -7,6 +7,7 @@ from collectors.poll import Outgoing
 from collectors.switch_links import SOURCE
 from collectors.switch_state import Record, Switch
 from sickbay.components import parts_of
+from sickbay.edges import log_key
 from sickbay.messages import AnyMessage, Change, Edge, Event, Identity, Relation, replace
 from sickbay.topics import CHANGES, EVENTS, TOPOLOGY
 
@@ -19,7 +20,7 @@ def outgoing(record: Record, switch: str, now_ms: int | None = None) -> Outgoing
         return Outgoing(CHANGES, record.target, record)
     if isinstance(record, Identity):
         return Outgoing(TOPOLOGY, identity_key(record), record)
-    return Outgoing(TOPOLOGY, record.child, record)
+    return Outgoing(TOPOLOGY, log_key(record), record)
 
 
 def names_of(switches: Iterable[Switch]) -> dict[str, str]:

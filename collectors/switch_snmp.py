@@ -9,8 +9,6 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pysnmp.error import PySnmpError
-
 from collectors import rows
 from collectors.asking import Target, targets
 from collectors.formats import snmp_sensors, snmp_tables
@@ -107,7 +105,9 @@ def source(wanted: Sequence[Target], opened: Open, settings: Snmp) -> Source[int
 
 def _records(switches: Sequence[Switch], now_ms: int) -> list[Outgoing]:
     known = names_of(switches)
-    return [outgoing(one, switch.name, now_ms) for switch in switches for one in switch.records(now_ms, known)]
+    return [
+        outgoing(one, switch.name, now_ms) for switch in switches for one in switch.records(now_ms, known, whole=True)
+    ]
 
 
 async def _round(known: Sequence[Asked], opened: Open, limit_s: float, now_ms: int) -> list[Look | str]:
@@ -120,7 +120,7 @@ async def _round(known: Sequence[Asked], opened: Open, limit_s: float, now_ms: i
                 return await asyncio.wait_for(_look(one, opened, now_ms), limit_s)
             except TimeoutError:
                 return f"no whole answer within {limit_s:g} s"
-            except (Unanswered, PySnmpError, OSError, ValueError, TypeError) as error:
+            except Exception as error:  # whatever one device does to its client must not silence the others
                 return f"{type(error).__name__}: {error}"[:300]
 
     return list(await asyncio.gather(*map(one_of, known)))

@@ -15,7 +15,7 @@ from collectors.formats.events import event
 from collectors.formats.switch_facts import Fact, Part
 from collectors.switch_links import Neighbours, joined, renewed
 from collectors.switch_optics import Module, moved, optic
-from collectors.switch_ports import Port, port_of
+from collectors.switch_ports import SETTLE_MS, Port, port_of
 from sickbay.components import Kind, Name, name
 from sickbay.messages import Change, Edge, Event, Identity, Relation, replace
 from sickbay.schema import Samples
@@ -51,6 +51,7 @@ class Switch:
     _row_ms: int = 0
     _sensed: bool = False
     _identities: dict[str, Identity] = field(default_factory=dict)
+    _called: dict[str, str] = field(default_factory=dict)
 
     def take(self, facts: Iterable[Fact], at_ms: int, now_ms: int) -> None:
         """Facts of that time that came now."""
@@ -62,7 +63,7 @@ class Switch:
             elif fact.part is Part.SENSOR:
                 self._sensor(fact)
             elif fact.part is Part.NEIGHBOUR and (fact.key in self.ports or len(self.neighbours.heard) < MOST_PARTS):
-                self.neighbours.take(fact)
+                self.neighbours.take(fact, now_ms)
             elif fact.part is Part.CHASSIS and fact.value is not None:
                 self._chassis(fact.field, fact.value, at_ms)
 
@@ -106,13 +107,18 @@ class Switch:
         """Its own name."""
         return name(Kind.SWITCH, self.name)
 
-    def records(self, now_ms: int, switches: Mapping[str, str]) -> list[Record]:
-        """What has happened since the last look. `switches`: what switches call themselves -> their names here."""
+    def records(self, now_ms: int, switches: Mapping[str, str], *, whole: bool = False) -> list[Record]:
+        """What has happened since the last look. `switches`: what switches call themselves -> their names here.
+        `whole`: it told all at once, so that no word is to be waited for."""
+        until_ms = now_ms + SETTLE_MS if whole else now_ms
         told, self._waiting = self._waiting, []
         for port in self.ports.values():
-            if port.news or port.waiting:
-                told += port.due(now_ms)
-        told += self._links(now_ms, switches)
+            if port.oper == "up" and not port.used and not port.logical:
+                port.used = True
+                told.append(self._owns(port))
+            if port.orders or port.waiting:
+                told += port.due(until_ms)
+        told += self._links(now_ms, until_ms, switches)
         return told
 
     def samples(self, now_ms: int) -> Iterator[Samples]:
@@ -125,11 +131,12 @@ class Switch:
             self._row_ms, self._sensed = now_ms, False
 
     def standing(self) -> Iterator[Edge]:
-        """Links, and whose the ports are: what a new reader would miss."""
-        for port in self.ports.values():
-            if not port.logical:
-                yield Edge(child=port.component, parent=self.component, relation=Relation.PART_OF, source=self.source)
+        """Links, and whose the ports in use are: what a new reader would miss."""
+        yield from (self._owns(port) for port in self.ports.values() if port.used and not port.logical)
         yield from self.links.values()
+
+    def _owns(self, port: Port) -> Edge:
+        return Edge(child=port.component, parent=self.component, relation=Relation.PART_OF, source=self.source)
 
     def _port(self, fact: Fact, at_ms: int, now_ms: int) -> None:
         if not fact.field:
@@ -141,9 +148,6 @@ class Switch:
                 self.omitted += len(self.ports) >= MOST_PARTS
                 return
             port = self.ports[fact.key] = port_of(self.name, fact.key)
-            if not port.logical:
-                edge = Edge(child=port.component, parent=self.component, relation=Relation.PART_OF, source=self.source)
-                self._tell(edge)
         if (seen := self._seen.get(Part.PORT)) is not None:
             seen.add(fact.key)
         port.take(fact, at_ms, now_ms)
@@ -228,11 +232,11 @@ class Switch:
             row["boot_time_seconds"] = float(round(float(self.chassis["boot_s"])))
         return row
 
-    def _links(self, now_ms: int, switches: Mapping[str, str]) -> Iterator[Edge]:
-        if not self.neighbours.changed:
-            return
-        changed, self.neighbours.changed = self.neighbours.changed, set()
-        for port in sorted(changed):
+    def _links(self, now_ms: int, until_ms: int, switches: Mapping[str, str]) -> Iterator[Edge]:
+        if switches != self._called:  # a name that a neighbour told is known only now
+            self._called = dict(switches)
+            self.neighbours.again(now_ms)
+        for port in self.neighbours.settled(until_ms):
             if port in self.ports and self.ports[port].logical:
                 continue
             near = name(Kind.PORT, self.name, port)

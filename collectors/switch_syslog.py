@@ -4,7 +4,7 @@ Whose line it is, the address says: a host name in the text names nobody. When i
 it is near the time of receipt (`[cluster] timezone` for stamps without a zone, else UTC), else the receipt.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, tzinfo
 from zoneinfo import ZoneInfo
 
@@ -37,13 +37,17 @@ def sources(config: Config) -> list[Source[int]]:
         raise ConfigError("[syslog] listen: say where, such as 0.0.0.0:514")
     try:
         senders = addresses(settings.senders)
-        receiver = Receiver(host.strip("[]") or "0.0.0.0", int(port), senders)
     except ValueError as error:
         raise ConfigError(f"[syslog] senders: {error}") from None
-    except OSError as error:
-        raise ConfigError(f"[syslog] listen {settings.listen}: {error.strerror or error}") from None
+
+    def made() -> Receiver:
+        try:
+            return Receiver(host.strip("[]") or "0.0.0.0", int(port), senders)
+        except OSError as error:
+            raise PollFailed(f"[syslog] listen {settings.listen}: {error.strerror or error}") from None
+
     zone = ZoneInfo(config.cluster.timezone) if config.cluster.timezone else UTC
-    return [source(receiver, zone)]
+    return [source(made, zone)]
 
 
 def addresses(senders: Iterable[str]) -> dict[str, str]:
@@ -58,13 +62,17 @@ def addresses(senders: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def source(receiver: Receiver, zone: tzinfo) -> Source[int]:
-    """The source of what this receiver takes."""
-    logs, kept, said = dict[str, Log](), Streamed(), dict[str, int]()
+def source(made: Callable[[], Receiver], zone: tzinfo) -> Source[int]:
+    """The source of what a receiver takes, which the first poll makes."""
+    logs, kept, said, receivers = dict[str, Log](), Streamed(), dict[str, int](), list[Receiver]()
 
     def poll(state: int, now_ms: int) -> Polled[int]:
+        if not receivers:
+            receivers.append(made())
+        receiver = receivers[0]
         if not receiver.alive:
-            raise PollFailed("syslog: nobody listens any more: start this process again")
+            receivers.clear()
+            raise PollFailed("syslog: nobody listens any more; it begins again with the next look")
         records: list[Outgoing] = []
         taken, unread = receiver.taken(), receiver.unknown()
         for switch in {*taken, *(one for one, log in logs.items() if log.waits > 0)}:
@@ -77,7 +85,11 @@ def source(receiver: Receiver, zone: tzinfo) -> Source[int]:
                 records.append(outgoing(_lost(switch, lost, now_ms), switch, now_ms))
         return kept.polled(state, records, (), unread)
 
-    return Source("syslog", LOOK_S, 0, poll, close=receiver.close)
+    def close() -> None:
+        for receiver in receivers:
+            receiver.close()
+
+    return Source("syslog", LOOK_S, 0, poll, close=close)
 
 
 def _lost(switch: str, lost: int, now_ms: int) -> Event:

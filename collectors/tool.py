@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 MOST_BYTES = 256 << 10  # of an answer: the statistics of an adapter with 128 queues are some 100 kB
@@ -24,8 +24,38 @@ class ToolMissing(ToolFailed):
     """The tool is not installed."""
 
 
+class ToolHangs(ToolFailed):
+    """It gave no whole answer in time. `process`: it, where it could not even be ended."""
+
+    def __init__(self, text: str, process: "subprocess.Popen[bytes]") -> None:
+        super().__init__(text)
+        self.process = process
+
+
+Ask = Callable[[Sequence[str], float], bytes]
+
+
+class Careful:
+    """Asks tools, but none of which an earlier call cannot be ended: a driver that hangs gets no second question."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask, self._left = ask, dict[str, subprocess.Popen[bytes]]()
+
+    def __call__(self, command: Sequence[str], timeout_s: float) -> bytes:
+        """As `ask`. Raises ToolFailed, ToolMissing."""
+        left = self._left.get(command[0])
+        if left is not None and left.poll() is None:
+            raise ToolFailed(f"{command[0]}: an earlier call hangs and cannot be ended")
+        self._left.pop(command[0], None)
+        try:
+            return self._ask(command, timeout_s)
+        except ToolHangs as error:
+            self._left[command[0]] = error.process
+            raise
+
+
 def ask(command: Sequence[str], timeout_s: float) -> bytes:
-    """What the tool prints. Raises ToolFailed, ToolMissing."""
+    """What the tool prints. Raises ToolFailed, ToolMissing, ToolHangs."""
     path = shutil.which(command[0], path=os.environ.get("PATH", "") + ":" + ENVIRONMENT["PATH"])
     if path is None:
         raise ToolMissing(f"{command[0]} is not installed")
@@ -41,7 +71,7 @@ def ask(command: Sequence[str], timeout_s: float) -> bytes:
         out, problem = _answer(process, deadline)
         status = process.wait(max(0.05, deadline - time.monotonic()))
     except (TimeoutError, subprocess.TimeoutExpired):
-        raise ToolFailed(f"{' '.join(command)}: no whole answer within {timeout_s:g} s") from None
+        raise ToolHangs(f"{' '.join(command)}: no whole answer within {timeout_s:g} s", process) from None
     finally:
         _end(process)
     if status != 0:

@@ -13,6 +13,7 @@ from collectors.states import State
 
 MAX_WAITING = 64  # collections that wait to be spooled, of all collectors; more make them wait too
 PUT_S = 0.5
+ABSENT_S = 2.0  # between two looks for what is not there
 
 
 class Done(NamedTuple):
@@ -46,6 +47,10 @@ class Watch:
     _failed: bool = True
     _said: tuple[str, str] | None = None  # problem and absence that the newest collection told
 
+    def __post_init__(self) -> None:
+        if isinstance(self.collector, Patient):
+            self.limit_s = max(self.limit_s, self.collector.limit_s + 1.0)
+
     def start(self) -> None:
         """Begin."""
         self._thread = threading.Thread(target=self._run, name=self.collector.name, daemon=True)
@@ -58,7 +63,6 @@ class Watch:
         return self._thread is None or not self._thread.is_alive()
 
     def _run(self) -> None:
-        due = time.monotonic()
         while not self.stop.is_set():
             done = self._once()
             self.took(done)
@@ -66,8 +70,10 @@ class Watch:
                 self._put(done)
             if done.collected.more:
                 continue
-            due = max(due + self.collector.interval_s, time.monotonic() - self.collector.interval_s)
-            self.stop.wait(max(0.0, due - time.monotonic()))
+            now = time.monotonic()
+            interval_s = max(self.collector.interval_s, ABSENT_S if done.collected.absent else 0.0)
+            # All collectors of a host wake together: code that runs alone is out of the processor's cache each time.
+            self.stop.wait((now // interval_s + 1) * interval_s - now)
         self.collector.close()
 
     def _is_news(self, collected: Collected) -> bool:
@@ -77,11 +83,9 @@ class Watch:
     @property
     def trouble(self) -> str:
         """Why nothing comes of it: it hangs, or its thread ended; empty where all is well."""
-        since, limit_s = self.busy_since, self.limit_s
-        if isinstance(self.collector, Patient):
-            limit_s = max(limit_s, self.collector.limit_s + 1.0)
-        if since is not None and time.monotonic() - since > limit_s:
-            return f"a collection takes over {limit_s:g} s"
+        since = self.busy_since
+        if since is not None and time.monotonic() - since > self.limit_s:
+            return f"a collection takes over {self.limit_s:g} s"
         ended = self._thread is not None and not self._thread.is_alive() and not self.stop.is_set()
         return "its thread ended by itself" if ended else ""
 

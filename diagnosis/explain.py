@@ -60,7 +60,10 @@ def says(evidence: Evidence, lang: str = "en", subject: Name = "") -> str:
     return " ".join([line, *notes]) if lang == "en" else "".join([line, *notes])
 
 
-NOTES = ("victim_of", "caused_by", "cleared_by_boot", "cleared_by_recovery", "last_value", "window", "watchdog_spoke", "watchdog_silent")
+NOTES = (
+    "victim_of", "caused_by", "cleared_by_boot", "cleared_by_recovery", "last_value", "window", "watchdog_spoke",
+    "watchdog_silent",
+)  # fmt: skip
 
 
 def what(fault: str, component: Name, lang: str = "en") -> str:

@@ -50,8 +50,8 @@ SETS: dict[str, frozenset[str]] = {
     ),
     "@network": frozenset(
         {
-            "link_down", "link_flap", "link_errors", "optic_fault", "link_attenuated", "nic_failed", "nic_degraded", "switch_down",
-            "path_broken",
+            "link_down", "link_flap", "link_errors", "optic_fault", "link_attenuated", "nic_failed", "nic_degraded",
+            "switch_down", "path_broken",
         }
     ),
 }  # fmt: skip

@@ -7,7 +7,16 @@ from diagnosis.case import Case
 from diagnosis.claims import Claim
 from diagnosis.mechanisms import Edge
 from sickbay.components import (
-    HOST_SCOPED, JOB_SCOPED, UNKNOWN, Kind, Name, ends_of, host_of, kind_of, name, parts_of,
+    HOST_SCOPED,
+    JOB_SCOPED,
+    UNKNOWN,
+    Kind,
+    Name,
+    ends_of,
+    host_of,
+    kind_of,
+    name,
+    parts_of,
 )  # fmt: skip
 from sickbay.messages import Relation
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sickbay import messages, wire
-from sickbay.components import UNKNOWN, Name, host_of
+from sickbay.components import UNKNOWN, Kind, Name, host_of, kind_of, parts_of
 from sickbay.config import ConfigError
 from sickbay.frames import Frame
 from sickbay.layouts import Schemas
@@ -22,9 +22,9 @@ from sickbay.topics import BACKFILL, EVENTS, STEPS, TELEMETRY
 
 AGENTS = frozenset({TELEMETRY, BACKFILL, EVENTS, STEPS})  # what agents may write to
 HEARSAY = frozenset({"job", "rank", "process", "path", "scheduler"})  # domains of kinds that blame no device
+UNITS = frozenset({Kind.PDU, Kind.CDU})  # of no host: whoever asks them speaks in their names
 LEAST_KEY = 16  # bytes
 MAX_CHECKED = 200_000  # name lists known to be their sender's own: one or two a host
-_SIGNED_AT, _SIGNED = 5, 1  # of a frame's header: the byte of flags
 
 
 class Refused(ValueError):
@@ -68,7 +68,7 @@ class Admission:
         `packed`: it is a member of a relay's pack, whose key is the pod's: the sender is who the frame says it is.
         """
         payload = record.value or b""
-        signed = len(payload) > _SIGNED_AT and bool(payload[_SIGNED_AT] & _SIGNED)
+        signed = wire.is_signed(payload)
         if self.require_signed and not signed:
             raise Refused("unsigned: [security] require_signed is on")
         frame = wire.decode(payload, schemas, key=self.key_of if self.key is not None and signed else None)
@@ -84,7 +84,7 @@ class Admission:
         if (host, names) in self._checked:
             return
         for name in names:
-            if host_of(name) not in (None, host):
+            if speaker_of(name) not in (None, host):
                 raise Refused(f"{host} speaks for {name}")
         if len(self._checked) >= MAX_CHECKED:
             self._checked.clear()
@@ -103,6 +103,14 @@ def hosts_of(message: Message) -> tuple[str, ...]:
     return tuple(host for host in told if host not in (None, "", UNKNOWN))
 
 
+def speaker_of(component: Name) -> str | None:
+    """Who alone may speak of a component: its host or switch; of a power or coolant unit its own name."""
+    if kind_of(component) not in UNITS:
+        return host_of(component)
+    unit = parts_of(component)[0]
+    return None if unit in ("", UNKNOWN) else unit
+
+
 def own_word(message: Message, sender: str, proved: bool) -> None:
     """Whoever signs speaks of its own devices only: else Refused.
 
@@ -111,7 +119,8 @@ def own_word(message: Message, sender: str, proved: bool) -> None:
     """
     if isinstance(message, Event) and (not proved or message.kind.partition(".")[0] in HEARSAY):
         return
-    for host in hosts_of(message):
+    unit = speaker_of(message.component) if isinstance(message, Event) else None
+    for host in (*hosts_of(message), unit or sender):
         if host != sender:
             raise Refused(f"{sender} speaks for {host}")
 

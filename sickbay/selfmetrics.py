@@ -66,7 +66,7 @@ PROBE_DURATION = Metric("collectors", "probe_duration", "seconds", "histogram", 
 PROBE_FAILED = Metric("collectors", "probe", "errors", "counter", ("source",), "Collections that failed or timed out.")
 SOURCE_STATE = Metric(
     "collectors", "state", "sources", "gauge", ("source", "state"),
-    "1: the source is in this state: ok, absent, blind, hangs, off or waits.",
+    "One where a source is in this state: ok, absent, blind, hangs, off or waits.",
 )  # fmt: skip
 WINDOWS_CLOSED = Metric("streams", "closed", "windows", "counter", ("table",), "Windows closed.")
 ROWS_LATE = Metric("streams", "late", "rows", "counter", ("table",), "Rows that came after their window had closed.")

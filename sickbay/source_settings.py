@@ -16,7 +16,7 @@ class Fabric(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[fabric]`: the fabric, as its own tools or its fabric manager tell it."""
 
     bin: Annotated[str, Meta(description="the folder of the fabric's tools; empty: as found on PATH")] = ""
-    device: Annotated[str, Meta(description="the adapter to ask through, as the tools name it; empty: the first")] = ""
+    device: Annotated[str, Meta(description="the adapter to ask through, as the tools name it; empty: no sweeps")] = ""
     port: Annotated[int, Meta(ge=0, le=255, description="the adapter's port; 0: the first that is up")] = 0
     sweep_s: Annotated[float, Meta(ge=5, le=3600, description="seconds between sweeps of the topology")] = 60.0
     counters_s: Annotated[float, Meta(ge=1, le=600, description="seconds between readings of the counters")] = 10.0
@@ -37,6 +37,9 @@ class Gnmi(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ca_file: Annotated[str, Meta(description="certificates to trust; empty: the system's")] = ""
     certificate_file: Annotated[str, Meta(description="the client's certificate, where switches want one")] = ""
     private_key_file: Annotated[str, Meta(description="the client's private key")] = ""
+    certificate_name: Annotated[
+        str, Meta(description="the name in the switches' certificates, {name} for the target's; empty: the address")
+    ] = ""
     sample_s: Annotated[float, Meta(ge=1, le=600, description="seconds between samples of counters")] = 10.0
     timeout_s: Annotated[float, Meta(ge=1, le=60, description="seconds a switch may take to answer")] = 10.0
 

@@ -56,7 +56,7 @@ _ALL = (
     Topic(STEPS, "host", ("frame", "step", "progress"), 16, keep_ms=DAY_MS,
           max_bytes=4 * MIB, sync="normal", driving=True),
     Topic(SCHEMAS, "schema id", ("layout",), 1, compacted=True, max_bytes=256 * KIB),
-    Topic(TOPOLOGY, "component", ("edge", "identity"), 1, compacted=True, lag_ms=48 * HOUR_MS),
+    Topic(TOPOLOGY, "edge or device", ("edge", "identity"), 1, compacted=True, lag_ms=48 * HOUR_MS),
     Topic(PLACEMENT, "job", ("placement",), 1, compacted=True, lag_ms=48 * HOUR_MS, max_bytes=4 * MIB),
     Topic(CHANGES, "target", ("change",), 1, compacted=True, lag_ms=48 * HOUR_MS),
     Topic(CONTROL, "kind:target:id", ("control",), 1, compacted=True, lag_ms=48 * HOUR_MS),

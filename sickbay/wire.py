@@ -41,7 +41,7 @@ MAC_BYTES = 16
 _HEADER = struct.Struct("<4sBBHIIQQqiI")
 _TABLE = struct.Struct("<QIIHHHH")
 _CRC = slice(12, 16)  # where the header keeps it: that field is left out of the sum
-_SIGNED = 1
+_SIGNED, _FLAGS_AT = 1, 4  # the bit, and the byte of the header that it is in
 _NO_OFFSET = -(2**31)
 
 Key: TypeAlias = bytes | Callable[[str], bytes | None]
@@ -176,6 +176,11 @@ def decode(payload: bytes, schemas: Schemas, *, key: Key | None = None) -> Frame
 def host_of(payload: bytes) -> str:
     """The host that a frame says it is from, unchecked: to choose a partition or a key. Raises FrameError."""
     return _host(payload, _head(payload))[0]
+
+
+def is_signed(payload: bytes) -> bool:
+    """Whether a frame says that it is signed, unchecked; no frame says so."""
+    return len(payload) > _FLAGS_AT and bool(payload[_FLAGS_AT] & _SIGNED)
 
 
 def _head(payload: bytes) -> _Head:

@@ -1,16 +1,24 @@
 """What people save of a network: modules and counters of both ends over time, lists of cables, sweeps of the fabric.
 
-`HOST-modules.txt`, `HOST-statistics.txt`: `ethtool -m` and `-S` in a loop with `date -Is`; `LEAF-modules.txt`: the same of
-SONiC's `show interfaces transceiver eeprom --dom`; `LEAF-ports.csv`: readings of its ports; `cabling.csv` and
+`HOST-modules.txt`, `HOST-statistics.txt`: `ethtool -m` and `-S` in a loop with `date -Is`; `LEAF-modules.txt`: the same
+of SONiC's `show interfaces transceiver eeprom --dom`; `LEAF-ports.csv`: readings of its ports; `cabling.csv` and
 `switches.csv`. Of an InfiniBand fabric `ibnetdiscover-TIME.txt` and `HOST-sysfs.txt` instead.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from simulator.cables import (
-    FLOOR_DBM, HOST, LEAF, RX_LOW_ALARM, RX_LOW_WARNING, TX_LOW_ALARM, TX_LOW_WARNING, Cables, serial,
+    FLOOR_DBM,
+    HOST,
+    LEAF,
+    RX_LOW_ALARM,
+    RX_LOW_WARNING,
+    TX_LOW_ALARM,
+    TX_LOW_WARNING,
+    Cables,
+    serial,
 )  # fmt: skip
 from simulator.cluster import Card, Cluster
 from simulator.facility import HEADER, readings
@@ -27,7 +35,7 @@ class CableFiles:
     """Collects what the files tell. `sweeps`: seconds of sweeps, with the leaves that each of them missed."""
 
     cluster: Cluster
-    sweeps: dict[int, Collection[str]] = field(default_factory=dict)
+    sweeps: Mapping[int, Collection[str]] = field(default_factory=dict)
     modules_s: int = MODULES_S
     texts: dict[str, list[str]] = field(default_factory=dict)
 

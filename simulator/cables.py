@@ -115,21 +115,44 @@ class Cables:
         """What the port at that end has counted, by words of this module."""
         return {word: int(values[side, row]) for word, values in self._counters.items()}
 
+    def modules(self, at_ms: int) -> Samples:
+        """The optic table of both ends, of those that tell anything; the weakest lane stands for all."""
+        told = [
+            (optic(card, side), side, row)
+            for row, card in enumerate(self.cluster.cards)
+            for side in (HOST, LEAF)
+            if side == HOST or card.leaf not in self.silent
+        ]
+        columns = {
+            "rx_power_dbm": np.array([self.light.received[side, row].min() for _, side, row in told]),
+            "tx_power_dbm": np.array([self.light.sent[side, row].min() for _, side, row in told]),
+            "rx_power_alarm_dbm": np.full(len(told), RX_LOW_ALARM),
+        }
+        return Samples("optic", [name for name, _, _ in told], np.full(len(told), at_ms, np.int64), columns)
+
     def leaf_ports(self, at_ms: int) -> Samples:
         """The port table of the switches' own ends, of those that tell anything."""
-        told = np.array([card.leaf not in self.silent for card in self.cluster.cards], bool)
-        counters = {word: values[LEAF][told] for word, values in self._counters.items()}
-        ports = [card.switch_port for card in self.cluster.cards if card.leaf not in self.silent]
-        return Samples(
-            "port", ports, np.full(len(ports), at_ms, np.int64),
-            {
-                "up": self._was_up[told].astype(float),
-                "corrected_bits_total": counters["corrected"],
-                "received_bits_total": counters["bits"],
-                "rx_pause_total": counters["rx_pause"],
-                "tx_pause_total": counters["tx_pause"],
-            },
-        )  # fmt: skip
+        told = [row for row, card in enumerate(self.cluster.cards) if card.leaf not in self.silent]
+        return self._ports(told, LEAF, at_ms)
+
+    def host_ports(self, at_ms: int) -> Samples:
+        """The port table of the hosts' ends, as far as drivers' statistics tell it."""
+        return self._ports(list(range(len(self.cluster.cards))), HOST, at_ms)
+
+    def _ports(self, rows: list[int], side: int, at_ms: int) -> Samples:
+        counters = {word: values[side][rows] for word, values in self._counters.items()}
+        cards = [self.cluster.cards[row] for row in rows]
+        columns = {
+            "up": self._was_up[rows].astype(float),
+            "corrected_bits_total": counters["corrected"],
+            "received_bits_total": counters["bits"],
+            "rx_pause_total": counters["rx_pause"],
+            "tx_pause_total": counters["tx_pause"],
+        }
+        if side == HOST:
+            columns |= {"bus_stalled_seconds_total": counters["stalled"], "link_downed_total": counters["downs"]}
+        names = [card.port if side == HOST else card.switch_port for card in cards]
+        return Samples("port", names, np.full(len(names), at_ms, np.int64), columns)
 
 
 def serial(cluster: Cluster, card: Card, side: int) -> str:

@@ -218,3 +218,6 @@ DECOYS: dict[str, Callable[..., Happening]] = {
     "congestion": Congestion,
     "partial_sweep": PartialSweep,
 }
+OF_THE_SITE = frozenset(
+    {"less_coolant", "port_closed", "pause_from_afar", "congestion", "partial_sweep"}
+)  # see `faults`

@@ -7,9 +7,9 @@ from simulator import facility
 from simulator.cable_files import CableFiles
 from simulator.cluster import Cluster
 from simulator.envelopes import ENVELOPES
+from simulator.faults.kit import Sweeping
 from simulator.moments import moment
 from simulator.prometheus import Recorder
-from simulator.faults.kit import Sweeping
 from simulator.scenario import Scenario
 from simulator.workload import Job
 

@@ -59,7 +59,8 @@ def decode(payload: bytes) -> tuple[str, int, pl.DataFrame]:
     if len(packed) != 4 * rows * columns:
         raise ValueError(f"{len(packed)} bytes of values, {4 * rows * columns} expected")
     matrix = np.frombuffer(packed, "<f4").reshape(columns, rows)
-    values = pl.from_numpy(matrix.T, schema=head.columns) if columns else pl.DataFrame()
+    # The orientation must be told: of as many rows as columns polars takes one for the other.
+    values = pl.from_numpy(matrix.T, schema=head.columns, orient="row") if columns else pl.DataFrame()
     whole = [pl.col(name).cast(pl.Int64) for name in ("n", "covered_ms") if name in head.columns]
     frame = values.select(
         pl.Series("component", head.components, dtype=pl.String),

@@ -35,6 +35,8 @@ class Table(Struct, frozen=True, forbid_unknown_fields=True):
 
     accelerators: frozenset[str]
     usual_taints: frozenset[str]
+    domains: tuple[str, ...]
+    switches: tuple[str, ...]
     rejections: tuple[str, ...]
     disruptions: dict[str, str]
     environment: Words

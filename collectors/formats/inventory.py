@@ -8,6 +8,7 @@ line, or NetBox's devices, cables, interfaces, power ports and feeds: a page, or
 
 import csv
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -16,10 +17,11 @@ from collectors.formats import inventory_rows, netbox
 from collectors.formats.inventory_rows import Row, heading
 from collectors.formats.reading import Reading, Tally
 from collectors.formats.text import lines
-from sickbay.messages import Edge, Identity
+from sickbay.messages import Edge
 
-MAX_JSON = 256 << 20  # bytes: 100,000 devices of NetBox with their ports
+MAX_JSON = 128 << 20  # bytes: 50,000 devices of NetBox with their ports
 MAX_ROWS = 2_000_000
+MAX_RECORDS = 2_000_000  # of one list: a row may stand for 200,000 hosts
 SOURCE = "inventory"  # of its edges; the file stands behind it
 _SEPARATORS = ",;\t"
 _MAX_DEPTH = 3  # lists of rows under keys, under one more key
@@ -45,11 +47,12 @@ def read(chunks: Iterable[bytes], tally: Tally, name: str = "") -> Iterator[Read
         if start.strip(b"\xef\xbb\xbf \t\r\n"):
             break
     whole = (piece for group in ([start], pieces) for piece in group)
-    if start.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
-        for record in _of_json(_bounded(whole, tally), tally, source):
-            yield Reading(record)
-        return
-    yield from _of_csv(whole, tally, source)
+    is_json = start.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")
+    found = _of_json(_bounded(whole, tally), tally, source) if is_json else _of_csv(whole, tally, source)
+    yield from islice(found, MAX_RECORDS)
+    if next(found, None) is not None:
+        tally.unparsed += 1
+        tally.note(f"only the first {MAX_RECORDS} edges were read")
 
 
 def _headings(row: str) -> tuple[str, list[str]]:
@@ -98,17 +101,17 @@ def _bounded(chunks: Iterable[bytes], tally: Tally) -> bytes:
     return bytes(raw).removeprefix(b"\xef\xbb\xbf")
 
 
-def _of_json(raw: bytes, tally: Tally, source: str) -> Iterator[Edge | Identity]:
+def _of_json(raw: bytes, tally: Tally, source: str) -> Iterator[Reading]:
     objects = _objects(raw, tally)
     own = [one for one in objects if netbox.endpoint_of(one)]
     if own:
-        yield from netbox.records(own, tally, source)
+        yield from map(Reading, netbox.records(own, tally, source))
     strange: set[str] = set()
     for one in objects:
         if not netbox.endpoint_of(one):
             row = {heading(key): _text(value) for key, value in one.items()}
             strange |= row.keys() - inventory_rows.known()
-            yield from inventory_rows.records(row, tally, source)
+            yield from map(Reading, inventory_rows.records(row, tally, source))
     _note_unknown(strange, tally)
 
 

@@ -170,10 +170,9 @@ def _parents(row: Row, headings: tuple[str, ...], kind: Kind) -> list[Name]:
 
 
 def _attached(host: Name, row: Row) -> Iterator[Edge]:
-    """A host is attached to its switch; where its port is told, the cable says that."""
-    rows = table()
-    if not _cell(row, rows.cable["port"]):
-        for switch in _parents(row, rows.subject["switch"], Kind.SWITCH):
+    """A host is attached to its switch; where both ports are told, the cable says that."""
+    if not all(_cable_ports(row)):
+        for switch in _parents(row, table().subject["switch"], Kind.SWITCH):
             yield Edge(child=host, parent=switch, relation=Relation.ATTACHED_TO)
 
 
@@ -186,13 +185,21 @@ def _mounts(host: Name, row: Row) -> Iterator[Edge]:
 
 def _cables(row: Row, subjects: list[Name]) -> Iterator[Edge]:
     rows = table()
-    port, peer_port = _cell(row, rows.cable["port"]), _cell(row, rows.cable["peer_port"])
+    port, peer_port = _cable_ports(row)
     device = _cell(row, rows.cable["device"]) or (parts_of(subjects[0])[0] if len(subjects) == 1 else "")
     peer = _cell(row, rows.cable["peer"]) or _cell(row, rows.subject["switch"])
     if device and port and peer and peer_port:
         ends = (_port(device, port), _port(peer, peer_port))
         if ends[0] != ends[1]:
             yield Edge(child=ends[0], parent=ends[1], relation=Relation.LINK_END)
+
+
+def _cable_ports(row: Row) -> tuple[str, str]:
+    """The port of the host (or first device) and that of the switch (or second): `port` is whose there is no other."""
+    rows = table().cable
+    port, peer_port = _cell(row, rows["port"]), _cell(row, rows["peer_port"])
+    own = _cell(row, (one for one in rows["port"] if one != "port"))
+    return port, peer_port or (_told(row.get("port", "")) if own else "")
 
 
 def _port(device: str, port: str) -> Name:

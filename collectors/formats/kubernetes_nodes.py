@@ -15,8 +15,9 @@ from collectors.formats.bodies.kubernetes import condition
 from collectors.formats.events import event
 from collectors.formats.kubernetes_objects import Condition, Node, Owned, at_ms, quantity
 from sickbay.components import Kind, name
-from sickbay.messages import MAX_MESSAGE, Action, Event, Severity, replace
+from sickbay.messages import MAX_MESSAGE, Action, Edge, Event, Relation, Severity, replace
 
+SOURCE = "kubernetes"  # of edges
 MOST = 64  # things that are told of one node
 _GOOD = re.compile(r"(?:Ready|Healthy|OK)$")
 _FIELDS = msgspec.json.Decoder(dict[str, dict[str, object]])
@@ -37,6 +38,7 @@ class NodeWord(NamedTuple):
     allocatable: dict[str, int]
     capacity: dict[str, int]
     versions: dict[str, str]
+    edges: tuple[Edge, ...] = ()
 
 
 def node_word(node: Node) -> NodeWord:
@@ -56,7 +58,23 @@ def node_word(node: Node) -> NodeWord:
         _counts(node.status.allocatable),
         _counts(node.status.capacity),
         {key: value[:120] for key, value in versions.items() if value},
+        tuple(_edges(host, node.metadata.labels or {})),
     )
+
+
+def _edges(host: str, labels: dict[str, str]) -> Iterator[Edge]:
+    """What the host hangs on, as its labels tell."""
+    child = name(Kind.HOST, host)
+    for key in table().domains:
+        if labels.get(key):
+            yield Edge(child=child, parent=name(Kind.FABRIC, labels[key]), relation=Relation.PART_OF, source=SOURCE)
+            break
+    for key in table().switches:
+        if labels.get(key):
+            parent = name(Kind.SWITCH, labels[key])
+            if parent != child:
+                yield Edge(child=child, parent=parent, relation=Relation.ATTACHED_TO, source=SOURCE)
+            child = parent
 
 
 def fewer(host: str, resource: str, free: int, before: int) -> Event:

@@ -16,10 +16,10 @@ from collectors.formats.kubernetes_objects import (
     at_ms,
     quantity,
 )
+from collectors.formats.masking import masked
 
 MAX_TEXT = 400
 _PROCESSES = re.compile(r"^--?nproc[_-]per[_-]node(?:=(\d{1,4}))?$")
-_SECRET = re.compile(r"(?i)(token|secret|passw|credential|api[_-]?key|auth)")
 
 
 class Ending(NamedTuple):
@@ -181,22 +181,6 @@ def _code(container: Container, status: ContainerStatus | None) -> dict[str, Any
     image = container.image + (f"@{digest}" if digest and "@" not in container.image else "")
     words = [*(container.command or ()), *(container.args or ())]
     return {"image": image[:MAX_TEXT], "arguments": " ".join(masked(words))[: 4 * MAX_TEXT]}
-
-
-def masked(words: list[str]) -> list[str]:
-    """Arguments with what follows a name such as `--token` or `--api-key=` struck out."""
-    found: list[str] = []
-    strike = False
-    for word in " ".join(words)[:20_000].split():
-        key, equals, _ = word.partition("=")
-        if strike and not word.startswith("-"):
-            found.append("***")
-            strike = False
-            continue
-        secret = bool(_SECRET.search(key))
-        strike = secret and not equals and key.startswith("-")
-        found.append(f"{key}=***" if secret and equals else word)
-    return found
 
 
 def _refused(pod: Pod, status: ContainerStatus | None) -> Refused | None:

@@ -14,10 +14,10 @@ from collectors.formats.text import lines
 
 # 0x0000000000200001 "   leaf2"   3   1[  ] ==( 4X  53.125 Gbps Active/  LinkUp)==>  0x…5  6  1[  ] "h1 mlx5_0" ( )
 _ROW = re.compile(
-    r'^(?P<guid>0x[0-9a-fA-F]{8,16}) "(?P<told>.{0,100}?)"\s+\d{1,6}\s+(?P<port>\d{1,3})\[[^\]]{0,8}\]\s+'
+    r'^(?P<guid>0x[0-9a-fA-F]{8,16}) "(?P<told>.{0,300}?)"\s+\d{1,6}\s+(?P<port>\d{1,3})\[[^\]]{0,8}\]\s+'
     r"==\((?P<link>[^>]{0,120}?)\)==>\s+"
     r"(?:(?P<far>0x[0-9a-fA-F]{8,16})\s+\d{1,6}\s+(?P<far_port>\d{1,3})\[[^\]]{0,8}\]\s+"
-    r'"(?P<far_told>.{0,100})"|\[[^\]]{0,8}\] "")'
+    r'"(?P<far_told>.{0,300})"|\[[^\]]{0,8}\] "")'
     r"\s+\((?P<remark>[^()]{0,120})\)$"
 )
 _LINK = re.compile(r"^\s*(?:(?P<width>\d{1,2})X\s+(?:(?P<lane>\d{1,4}(?:\.\d{1,6})?) Gbps|(?P<word>FDR10))\s)?")

@@ -210,7 +210,7 @@ def converted(metric: Metric, values: NDArray[np.float64]) -> NDArray[np.float64
 
 def is_blank(value: float) -> bool:
     """Whether the number is one of DCGM's words for "no value"."""
-    return bool(_blank(np.array([value]))[0])
+    return 2147483632 <= value <= 2147483635 or 140737488355328 <= value <= 140737488355331 or abs(value) >= 9.2e18
 
 
 def _blank(values: NDArray[np.float64]) -> NDArray[np.bool_]:

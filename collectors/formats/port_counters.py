@@ -1,7 +1,7 @@
 """Counters of ports as tools print them: `ethtool -S`, `perfquery`, `ibqueryerrors`, ibdiagnet's port counters.
 
-None of them tells a time, but a line of its own may (`date -Is` in a loop): then they are samples too. Of a port that is
-told twice the growth counts, else the lifetime totals, which prove little.
+None of them tells a time, but a line of its own may (`date -Is` in a loop): then they are samples too. Of a port that
+is told twice the growth counts, else the lifetime totals, which prove little.
 """
 
 import re

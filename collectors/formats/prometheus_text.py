@@ -5,8 +5,9 @@ A scrape without times gives samples at `at_ms` 0, which means unknown: whoever 
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
-from collectors.formats.metric_names import UP, is_known, targets
+from collectors.formats.metric_names import UP, Target, is_known, targets
 from collectors.formats.pasted import CHATTER
 from collectors.formats.reading import Reading, Tally
 from collectors.formats.series_events import CodeEvents
@@ -75,7 +76,8 @@ class Exporter:
         scrapes = self._scrapes
         scrapes.at_ms = at_ms
         for number, line in _lines([body], scrapes.tally):
-            yield from scrapes.take(line, number)
+            if not scrapes.again(line):
+                yield from scrapes.take(line, number)
         yield from scrapes.next_scrape(0)
 
     @property
@@ -89,6 +91,14 @@ class Exporter:
         return self._scrapes.nameless
 
 
+class _Again(NamedTuple):
+    """What a line gives whatever its value. `series`: name and text of the labels."""
+
+    series: tuple[str, str]
+    target: Target
+    component: Name
+
+
 class _Scrapes:
     """State of one input: the scrape being read, and what earlier lines taught."""
 
@@ -99,7 +109,7 @@ class _Scrapes:
         self.rows = SeriesRows()
         self.labels: dict[str, dict[str, str]] = {}  # by their text: a device's are the same in all its series
         self.places: dict[tuple[int, str], tuple[Name | None, bool]] = {}  # (exporter, labels) -> component, slice?
-        self.quick: dict[str, tuple[str, str]] = {}  # a line without its value, as read before -> name and labels
+        self.quick: dict[str, _Again] = {}  # by a line without its value
         self.seen: set[tuple[str, str]] = set()  # series of this scrape that carry no time
         self.heading = ("", "")
         self.series = ""
@@ -111,13 +121,6 @@ class _Scrapes:
         if line[0] == "#":
             if line.startswith("# EOF"):
                 yield from self.next_scrape(0)
-            return
-        head = line.rpartition(" ")[0]
-        if (quick := self.quick.get(head)) and (told := value_at(line, len(head))) and not told[1]:
-            self.heading = ("", "")
-            self.known += 1
-            yield from self._dated(*quick, 0)
-            yield from self._sample(*quick, told[0], self.at_ms, line, number)
             return
         if separator := _SEPARATOR.match(line):
             yield from self.next_scrape(_time(separator.group(1)))
@@ -144,12 +147,36 @@ class _Scrapes:
             self.heading = (name, text)
         elif told := value_at(line, start):
             self.known += 1
-            if not told[1] and head == line[:start] and len(self.quick) < CACHED:
-                self.quick[head] = (name, text)
             yield from self._dated(name, text, told[1])
             yield from self._sample(name, text, told[0], told[1] or self.at_ms, line, number)
+            if not told[1]:
+                self._remember(line[:start], name, text)
         else:
             self.tally.unparsed += 1
+
+    def again(self, line: str) -> bool:
+        """Takes a line that differs from an earlier one in its value at most, which nearly all of an exporter do."""
+        head = line.rpartition(" ")[0]
+        known = self.quick.get(head)
+        if known is None or known.series in self.seen or self.rows.count >= FLUSH:
+            return False
+        told = value_at(line, len(head))
+        if told is None or told[1]:
+            return False
+        self.heading, self.series = ("", ""), known.target.name
+        self.known += 1
+        self.seen.add(known.series)
+        self.rows.add(known.target, self.labels[known.series[1]], known.component, self.at_ms, told[0])
+        return True
+
+    def _remember(self, head: str, name: str, text: str) -> None:
+        """A series that gives a value and nothing else."""
+        target = targets().get(name)
+        component, of_slice = self.places.get((id(target.source), text), (None, True)) if target else (None, True)
+        if target is None or component is None or of_slice or target.metric.speaks or not target.metric.to:
+            return
+        if fits(target.metric, self.labels[text]) and len(self.quick) < CACHED:
+            self.quick[head] = _Again((name, text), target, component)
 
     def _label_text(self, line: str, start: int) -> str | None:
         """The labels' own text, once its meaning is in `labels`; None where it is damaged."""

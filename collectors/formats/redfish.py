@@ -28,7 +28,7 @@ from sickbay.clock import NO_STAMP, Clock, Stamp
 from sickbay.components import Kind, Name, kind_of, name, part, parts_of
 from sickbay.schema import TABLES, Samples
 
-MAX_BYTES = 256 << 20
+MAX_BYTES = 128 << 20
 MAX_CAPTURES = 500_000
 MAX_ROWS = 16_384  # of one Samples
 SCHEMAS = frozenset(

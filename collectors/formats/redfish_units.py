@@ -218,8 +218,10 @@ def _crossed(one: Resource, column: str, resources: Resources, thresholds: tuple
     """Whether a reading lies beyond one of the unit's own thresholds, told with it or by the sensor it came from."""
     value = number(one, column)
     for told in (one.get(column), _sensor(one, column, resources)):
-        limits = told.get("Thresholds") if isinstance(told, dict) else None
-        for limit in thresholds if isinstance(limits, dict) else ():
+        limits: object = told.get("Thresholds") if isinstance(told, dict) else None
+        if not isinstance(limits, dict):
+            continue
+        for limit in thresholds:
             edge, lower = reading(limits.get(limit)), limit.startswith("Lower")
             if value < edge if lower else value > edge:
                 return True

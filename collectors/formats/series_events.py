@@ -48,8 +48,8 @@ class CodeEvents:
         first, unchanged = self._news(target, component, label, value)
         if metric.rises and value > before:
             return _event(metric.rises, target, component, at_ms, text, count=int(value - before))
-        told = _told(metric, label, value)
-        if told is None or unchanged or (told.alone and at_ms is not None):
+        told = None if unchanged else _told(metric, label, value)
+        if told is None or (told.alone and at_ms is not None):
             return None
         facts = {} if told.stands else _attributes(target, labels, first)
         return _event(told, target, component, at_ms, text, facts, max(1, int(value)) if metric.code_label else 1)

@@ -1,6 +1,6 @@
 """Series over time as samples: what a saved answer and a live Prometheus have in common."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
@@ -31,7 +31,7 @@ class Series(NamedTuple):
     in ms and values."""
 
     labels: dict[str, str]
-    points: bytes | tuple[Values, Values]
+    points: bytes | tuple[Sequence[float], Sequence[float]]
 
 
 _points = msgspec.json.Decoder(list[tuple[float, str | float]])
@@ -155,19 +155,20 @@ def _shown(labels: dict[str, str]) -> str:
     return f"{{{told[:400]}}}" if told else ""
 
 
-def points(told: bytes | tuple[Values, Values], tally: Tally) -> tuple[Times, Values]:
+def points(told: bytes | tuple[Sequence[float], Sequence[float]], tally: Tally) -> tuple[Times, Values]:
     """Times in ms and values of a series; points that are none are counted and left out, "NaN" is missing."""
     if isinstance(told, tuple):
-        return _of_this_age(*told, tally)
+        return of_this_age(np.array(told[0], np.float64), np.array(told[1], np.float64), tally)
     try:
         pairs = _points.decode(told)
     except (msgspec.DecodeError, RecursionError):
         pairs = _sound(told, tally)
     at = np.array([at for at, _ in pairs]) * 1000
-    return _of_this_age(at, np.array([_number(value) for _, value in pairs]), tally)
+    return of_this_age(at, np.array([_number(value) for _, value in pairs]), tally)
 
 
-def _of_this_age(at: Values, values: Values, tally: Tally) -> tuple[Times, Values]:
+def of_this_age(at: Values, values: Values, tally: Tally) -> tuple[Times, Values]:
+    """Times and values without those that no clock of this age told, which are counted."""
     sound = (at >= FIRST_MS) & (at < LAST_MS)
     tally.unparsed += int(len(at) - np.count_nonzero(sound))
     return np.rint(at[sound]).astype(np.int64), values[sound]

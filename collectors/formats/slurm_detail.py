@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from collectors.formats import hostlist
-from collectors.formats.kubernetes_pods import masked
+from collectors.formats.masking import masked
 from collectors.formats.reading import Tally
 from sickbay.components import Kind, name
 from sickbay.messages import RankPlace

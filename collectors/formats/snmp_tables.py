@@ -125,8 +125,6 @@ def ports(rows: Rows, uptime_ms: int, now_ms: int, wide: Wide) -> Iterator[Fact]
 
 def _port(port: str, cell: Mapping[str, int | bytes], uptime_ms: int, now_ms: int, wide: Wide) -> Iterator[Fact]:
     told: dict[str, Value] = {"type": _word(cell.get("ifType"))}
-    if (changed := number(cell.get("ifLastChange"))) is not None and changed * 10 <= uptime_ms:
-        told["last_change_s"] = (now_ms - uptime_ms + changed * 10) / 1000
     told["admin"] = _STATES.get(int(number(cell.get("ifAdminStatus")) or 0))
     told["oper"] = _STATES.get(int(number(cell.get("ifOperStatus")) or 0))
     gigabits = (number(cell.get("ifHighSpeed")) or 0.0) / 1000  # told in Mb/s
@@ -137,6 +135,8 @@ def _port(port: str, cell: Mapping[str, int | bytes], uptime_ms: int, now_ms: in
         if value is None and (narrow := number(cell.get(small))) is not None:
             value = wide.octets(port, column, narrow, gigabits, now_ms)
         told[column] = value
+    if (changed := number(cell.get("ifLastChange"))) is not None and changed * 10 <= uptime_ms:
+        told["last_change_s"] = (now_ms - uptime_ms + changed * 10) / 1000  # behind the states that it is of
     yield from (Fact(Part.PORT, port, name, value) for name, value in told.items() if value is not None)
 
 

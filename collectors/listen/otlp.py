@@ -12,6 +12,8 @@ from google.protobuf.message import DecodeError
 from collectors.listen import Request, Told, Unfit
 
 MAX_ATTRIBUTES = 128  # of one resource, point or record
+MAX_RESOURCES = 10_000  # of one request, and so many scopes
+MAX_OBJECTS = 200_000  # of a request in JSON: they are what its reading takes its time for
 MAX_TEXT = 4096  # characters of a value
 HOST_KEYS = ("host.name", "k8s.node.name")
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
@@ -24,6 +26,8 @@ def parsed(request: Request, kind: type[Any]) -> Any:
         if request.media_type == PROTOBUF:
             message.ParseFromString(request.body)
         elif request.media_type == JSON:
+            if request.body.count(b"{") > MAX_OBJECTS:
+                raise Unfit(f"more than {MAX_OBJECTS} objects: send less at once, or protobuf", 413, "too_large")
             json_format.Parse(request.body, message, ignore_unknown_fields=True, max_recursion_depth=20)
         else:
             raise Unfit(f"Content-Type must be {PROTOBUF} or {JSON}", 415, "type")
@@ -32,6 +36,13 @@ def parsed(request: Request, kind: type[Any]) -> Any:
             raise
         raise Unfit(f"not a request of OTLP: {str(error)[:200]}") from None
     return message
+
+
+def within(resources: Any, scopes: str) -> Any:
+    """The resources of a request. Raises Unfit for too many of them, or of their scopes."""
+    if len(resources) > MAX_RESOURCES or sum(len(getattr(one, scopes)) for one in resources) > MAX_RESOURCES:
+        raise Unfit(f"more than {MAX_RESOURCES} resources or scopes: send less at once", 413, "too_large")
+    return resources
 
 
 def answered(request: Request, told: Told, answer: Any, rejected: str) -> None:

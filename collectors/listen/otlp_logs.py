@@ -16,8 +16,8 @@ from collectors.formats.reading import Reading, Tally
 from collectors.identity import told_host
 from collectors.job_log import OF_JOB
 from collectors.listen import Allowed, Request, Told, Unfit
-from collectors.listen.otlp import MAX_TEXT, answered, attributes, host_of, parsed, text_of
-from collectors.listen.series import SeriesMemory
+from collectors.listen.memory import SeriesMemory
+from collectors.listen.otlp import MAX_TEXT, answered, attributes, host_of, parsed, text_of, within
 from collectors.poll import Outgoing
 from sickbay.components import UNKNOWN, Kind
 from sickbay.messages import Event, Progress, Step, replace
@@ -62,7 +62,7 @@ def read(request: Request, memory: SeriesMemory, allowed: Allowed) -> Told:
 def _streams(message: Any, request: Request, told: Told) -> dict[_Stream, list[_Line]]:
     found: dict[_Stream, list[_Line]] = {}
     left = MAX_RECORDS
-    for resource_logs in message.resource_logs:
+    for resource_logs in within(message.resource_logs, "scope_logs"):
         resource = attributes(resource_logs.resource.attributes)
         for scope in resource_logs.scope_logs:
             left -= len(scope.log_records)

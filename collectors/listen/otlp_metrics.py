@@ -5,7 +5,6 @@ that of OpenTelemetry's own names (collectors/codes/otel.toml). Histograms and s
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest,
     ExportMetricsServiceResponse,
@@ -14,8 +13,9 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 from collectors.formats.metric_names import is_known
 from collectors.formats.series_matrix import Series
 from collectors.listen import Allowed, Request, Told, Unfit
-from collectors.listen.otlp import answered, attributes, host_of, parsed
-from collectors.listen.series import SeriesMemory, told_of
+from collectors.listen.memory import SeriesMemory
+from collectors.listen.otlp import answered, attributes, host_of, parsed, within
+from collectors.listen.series import told_of
 
 MAX_POINTS = 50_000  # of one request
 DELTA = 1  # AggregationTemporality: a difference, no running total; no column takes one
@@ -32,7 +32,7 @@ def read(request: Request, memory: SeriesMemory, allowed: Allowed) -> Told:
 
 def _all(message: Any, told: Told) -> Iterator[Series]:
     left = MAX_POINTS
-    for resource_metrics in message.resource_metrics:
+    for resource_metrics in within(message.resource_metrics, "scope_metrics"):
         labels = _resource(attributes(resource_metrics.resource.attributes))
         for scope in resource_metrics.scope_metrics:
             for metric in scope.metrics:
@@ -63,8 +63,8 @@ def _metric(metric: Any, labels: dict[str, str], told: Told) -> Iterator[Series]
     for point in getattr(metric, kind).data_points:
         if not point.flags & _NO_VALUE:
             value = float(point.as_int) if point.WhichOneof("value") == "as_int" else point.as_double
-            at_ms = np.array([point.time_unix_nano / 1e6])
-            yield Series({**labels, **attributes(point.attributes), "__name__": name}, (at_ms, np.array([value])))
+            at_ms = point.time_unix_nano / 1e6
+            yield Series({**labels, **attributes(point.attributes), "__name__": name}, ([at_ms], [value]))
 
 
 def _name(metric: Any) -> str:

@@ -5,22 +5,23 @@ is no value. Native histograms and exemplars are counted and left out: no column
 order and twice: windows take them by their own time.
 """
 
+import struct
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 from google.protobuf.message import DecodeError
 
 from collectors.formats.metric_names import HOST_INFO, NIC_INFO, UP, is_known
 from collectors.formats.series_matrix import Series
 from collectors.listen import Allowed, Request, Told, Unfit
-from collectors.listen.series import SeriesMemory, told_of
+from collectors.listen.memory import SeriesMemory
+from collectors.listen.series import told_of
 from collectors.listen.write_schema import request as v2
 from collectors.listen.write_schema import write_request as v1
 
 MAX_SERIES = 50_000  # of one request: Prometheus sends 2,000 samples at once
+MAX_SAMPLES = 200_000
 MAX_LABELS = 128  # of one series
-MAX_LABEL = 4096  # characters of a name or value: longer ones are no device's
 STALE = 0x7FF0000000000002  # the bits of the marker, a NaN of its own (prometheus/model/value)
 QUIET = 1 << 51  # a processor may set this bit of a NaN that passes through it
 SCRAPED = frozenset({UP, HOST_INFO, NIC_INFO})  # read for what they tell of others
@@ -34,7 +35,6 @@ def read(request: Request, memory: SeriesMemory, allowed: Allowed) -> Told:
     message = _parsed(request.body, version)
     told = Told(status=0)
     series = list(_series_v2(message, told) if version == PROTO_V2 else _series_v1(message, told))
-    told.written += sum(len(one.points[0]) for one in series if one.labels["__name__"] in SCRAPED)
     told_of(series, request, memory, allowed, told)
     told.headers = {WRITTEN.format("Samples"): str(told.written)}
     told.headers |= {WRITTEN.format(what): "0" for what in ("Histograms", "Exemplars")}
@@ -61,6 +61,8 @@ def _parsed(body: bytes, version: str) -> Any:
         raise Unfit(f"not a {version}: {str(error)[:200]}") from None
     if len(message.timeseries) > MAX_SERIES:
         raise Unfit(f"{len(message.timeseries)} series, one request holds {MAX_SERIES}", 413, "too_large")
+    if sum(len(one.samples) for one in message.timeseries) > MAX_SAMPLES:
+        raise Unfit(f"more samples than the {MAX_SAMPLES} that one request holds", 413, "too_large")
     return message
 
 
@@ -89,15 +91,21 @@ def _series(labels: dict[str, str], one: Any, told: Told) -> Iterator[Series]:
     """A series with its samples; its staleness markers are left out, as missing rows say the same."""
     if one.histograms:
         told.refuse("native_histogram", len(one.histograms))
-    if any(len(name) > MAX_LABEL or len(value) > MAX_LABEL for name, value in labels.items()):
-        told.refuse("labels", len(one.samples), f"a label of more than {MAX_LABEL} characters", 400)
+    name, samples = labels.get("__name__", ""), one.samples
+    if not is_known(name):
+        told.written += len(samples)  # read and of no use here: nothing that the sender could mend
         return
-    if not is_known(labels.get("__name__", "")):
-        told.written += len(one.samples)  # read and of no use here: nothing that the sender could mend
-        return
-    at_ms = np.array([sample.timestamp for sample in one.samples], np.float64)
-    values = np.array([sample.value for sample in one.samples], np.float64)
-    there = (values.view(np.uint64) & ~np.uint64(QUIET)) != STALE
-    told.written += int(len(there) - np.count_nonzero(there))
-    if there.any():
-        yield Series(labels, (at_ms[there], values[there]))
+    at_ms, values = [sample.timestamp for sample in samples], [sample.value for sample in samples]
+    if any(value != value and is_stale(value) for value in values):
+        there = [place for place, value in enumerate(values) if value == value or not is_stale(value)]
+        told.written += len(values) - len(there)
+        at_ms, values = [at_ms[place] for place in there], [values[place] for place in there]
+    if name in SCRAPED:
+        told.written += len(values)
+    if values:
+        yield Series(labels, (at_ms, values))
+
+
+def is_stale(value: float) -> bool:
+    """Whether a NaN is the marker that ends a series."""
+    return int.from_bytes(struct.pack("<d", value), "little") & ~QUIET == STALE

@@ -4,163 +4,38 @@ A sender cuts one scrape into several requests, so three things that a whole scr
 names belong together, which codes were told already, and the parts of numbers that are sums.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from collectors.formats.metric_names import HOST_INFO, NIC_INFO, UP, targets
+from collectors.formats.metric_names import HOST_INFO, NIC_INFO, UP, converted, targets
 from collectors.formats.reading import Reading, Tally
-from collectors.formats.series_events import CodeEvents
-from collectors.formats.series_matrix import Series, readings
-from collectors.formats.series_names import Names
-from collectors.identity import Names as Joined
+from collectors.formats.series_matrix import FIRST_MS, LAST_MS, Series, of_this_age, readings
+from collectors.formats.series_names import fits, is_slice
 from collectors.listen import Allowed, Request, Told, kept, owner
-from collectors.naming import Cards, identity_key
+from collectors.listen.memory import Known, SeriesMemory
+from collectors.listen.rows import wide
+from collectors.listen.sums import points_of
+from collectors.naming import identity_key
 from collectors.poll import Outgoing
 from sickbay.clock import Clock
-from sickbay.components import UNKNOWN, Kind, Name, host_of
+from sickbay.components import UNKNOWN, Kind, host_of
 from sickbay.messages import Event, Identity, replace
-from sickbay.schema import TABLES, Samples
+from sickbay.schema import Samples
 from sickbay.topics import EVENTS, TOPOLOGY
 
-ROTATE_MS = 120_000  # a fault that stands only while its series is there is over when it was not told for so long
-SETTLE_MS = 60_000  # a part that is new may not be the last one: a sum of some would look like a counter that jumps
-MAX_SUMS, MAX_PARTS = 50_000, 256
-MAX_HOSTS = 20_000
-MAX_SERIES = 200_000  # where the settings say nothing
-HOUR_MS = 3_600_000
+MAX_LABEL = 4096  # characters of a name or value: longer ones are no device's
 NO_HOST = "no label tells the host: add a label hostname, or scrape hosts by their names"
-_NO_NAMES = Joined(())
-_Key = tuple[str, tuple[tuple[str, str], ...]]
-
-
-@dataclass(slots=True)
-class _Sum:
-    """One number in parts: the newest value of each, and since when there is no new part."""
-
-    parts: dict[tuple[str, ...], tuple[float, float, Series]] = field(default_factory=dict)
-    since_ms: float = 0.0
-
-
-@dataclass(slots=True)
-class Sums:
-    """Parts of numbers that wait for the others of the same time."""
-
-    held: dict[_Key, _Sum] = field(default_factory=dict)
-
-    def whole(self, found: Sequence[Series]) -> list[Series]:
-        """The series without those that are parts; parts as soon as all that are known tell of the same time."""
-        whole: list[Series] = []
-        for series in found:
-            target = targets().get(series.labels.get("__name__", ""))
-            if target is None or not target.metric.sum_over:
-                whole.append(series)
-            else:
-                whole += self._taken(series, target.metric.sum_over)
-        return whole
-
-    def _taken(self, series: Series, over: tuple[str, ...]) -> list[Series]:
-        assert isinstance(series.points, tuple)
-        rest = tuple(sorted((name, value) for name, value in series.labels.items() if name not in over))
-        key, part = (series.labels["__name__"], rest), tuple(series.labels.get(label, "") for label in over)
-        if key not in self.held and len(self.held) >= MAX_SUMS:
-            return []
-        held, complete = self.held.setdefault(key, _Sum()), list[Series]()
-        for at_ms, value in zip(*(column.tolist() for column in series.points), strict=True):
-            if part not in held.parts:
-                if len(held.parts) >= MAX_PARTS:
-                    return []
-                held.since_ms = at_ms
-            elif held.parts[part][0] >= at_ms:
-                continue
-            held.parts[part] = (at_ms, value, series)
-            if at_ms - held.since_ms >= SETTLE_MS and all(one[0] == at_ms for one in held.parts.values()):
-                complete += [_at(one, at_ms, value) for at_ms, value, one in held.parts.values()]
-        return complete
-
-    def copy(self) -> "Sums":
-        """A copy that changes apart."""
-        return Sums({key: _Sum(dict(one.parts), one.since_ms) for key, one in self.held.items()})
-
-
-def _at(series: Series, at_ms: float, value: float) -> Series:
-    return Series(series.labels, (np.array([at_ms]), np.array([value])))
-
-
-@dataclass(slots=True)
-class SeenSeries:
-    """The series of a token in this hour and the one before: at most `most` in each."""
-
-    most: int
-    hour: int = 0
-    now: set[int] = field(default_factory=set)
-    before: set[int] = field(default_factory=set)
-
-    def admits(self, labels: dict[str, str], now_ms: int) -> bool:
-        """Whether there is room for the series, or it was there before."""
-        if now_ms // HOUR_MS != self.hour:
-            self.hour, self.before, self.now = now_ms // HOUR_MS, self.now, set()
-        key = hash(frozenset(labels.items()))
-        if key not in self.now:
-            if len(self.now) >= self.most or (key not in self.before and len(self.now) + len(self.before) >= 2 * self.most):
-                return False
-            self.now.add(key)
-        return True
-
-
-@dataclass(slots=True)
-class SeriesMemory:
-    """What one token's series have taught and told."""
-
-    names: Names = field(default_factory=Names)
-    codes: CodeEvents = field(default_factory=CodeEvents)
-    sums: Sums = field(default_factory=Sums)
-    cards: dict[str, Cards] = field(default_factory=dict)  # by host
-    rotated_ms: int = 0
-    seen: "SeenSeries" = field(default_factory=lambda: SeenSeries(MAX_SERIES))
-
-    def copy(self) -> "SeriesMemory":
-        """A copy that changes apart: what could not be stored comes again, and must be news again."""
-        names, codes = self.names, self.codes
-        return SeriesMemory(
-            Names(dict(names.host_of), dict(names.up_of), dict(names.pci_of_uuid), set(names.told)),
-            CodeEvents(dict(codes.shown), set(codes.there), set(codes.now_there)),
-            self.sums.copy(),
-            dict(self.cards),
-            self.rotated_ms,
-            self.seen,  # a series that is seen twice counts once
-        )
-
-    def rotate(self, now_ms: int) -> None:
-        """Forget faults whose series were not there for a while."""
-        if abs(now_ms - self.rotated_ms) >= ROTATE_MS:
-            self.rotated_ms = now_ms
-            self.codes.end_of_scrape()
-
-    def learn(self, one: Identity) -> bool:
-        """Take a device's names; whether they are news."""
-        cards = self.cards.get(one.host)
-        if cards is None and len(self.cards) >= MAX_HOSTS:
-            return False
-        fresh = Cards([] if cards is None else cards.known)
-        news = bool(fresh.learn([one]))
-        self.cards[one.host] = fresh if news or cards is None else cards
-        return news
-
-    def canonical(self, component: Name, host: str = UNKNOWN) -> Name:
-        """The component's one name."""
-        cards = self.cards.get(host_of(component) or host)
-        return (cards.names if cards else _NO_NAMES).canonical(component, host)
 
 
 def told_of(found: Sequence[Series], request: Request, memory: SeriesMemory, allowed: Allowed, told: Told) -> None:
     """Adds to `told` what the series tell, as far as the sender may tell it."""
     tally = Tally()
     memory.rotate(request.now_ms)
-    found = _within(found, request, memory, told)
-    batches: list[Samples] = []
-    for reading in readings(memory.sums.whole(found), tally, "", memory.names, memory.codes):
+    fast, slow = _sorted(found, request, memory, told)
+    batches = list(_known(fast, memory, tally))
+    for reading in readings(memory.sums.whole(list(slow.values())), tally, "", memory.names, memory.codes):
         record = reading.record
         if isinstance(record, Samples):
             batches.append(record)
@@ -172,33 +47,83 @@ def told_of(found: Sequence[Series], request: Request, memory: SeriesMemory, all
         told.refuse("unparsed", tally.unparsed)
     for batch in wide(batches):
         _samples(batch, memory, allowed, told)
-    _count(found, memory, allowed, told)
+    _count(_rows(fast, slow.values(), memory), allowed, told)
+    _remember(slow, memory)
 
 
-def _within(found: Sequence[Series], request: Request, memory: SeriesMemory, told: Told) -> list[Series]:
-    """The series that the token's share has room for."""
-    kept_ = [series for series in found if memory.seen.admits(series.labels, request.now_ms)]
-    if left := len(found) - len(kept_):
+def _sorted(
+    found: Sequence[Series], request: Request, memory: SeriesMemory, told: Told
+) -> tuple[list[tuple[Known, Series]], dict[int, Series]]:
+    """Series that were resolved before, and those that were not; without those that nothing has room for."""
+    fast, slow, left = list[tuple[Known, Series]](), dict[int, Series](), 0
+    for place, (key, series) in enumerate(zip(memory.seen.keys(found, request.now_ms), found, strict=True)):
+        if key is None:
+            left += 1
+        elif known := memory.seen.seen.get(key):
+            fast.append((known, series))
+        elif any(len(name) > MAX_LABEL or len(value) > MAX_LABEL for name, value in series.labels.items()):
+            told.refuse("labels", len(points_of(series)[0]), f"a label of more than {MAX_LABEL} characters", 400)
+        else:
+            slow[key if key not in slow else -1 - place] = series
+    if left:
         note = f"more than {memory.seen.most} series of this token in an hour: drop labels that change"
         told.refuse("cardinality", left, note, 429)
-    return kept_
+    return fast, slow
 
 
-def _count(found: Sequence[Series], memory: SeriesMemory, allowed: Allowed, told: Told) -> None:
-    """How many samples were taken, and why others were not."""
-    hosts: dict[str, bool] = {}
-    for series in found:
-        if series.labels["__name__"] in (UP, HOST_INFO, NIC_INFO):  # of every target, whether we follow it or not
+def _known(fast: Sequence[tuple[Known, Series]], memory: SeriesMemory, tally: Tally) -> Iterator[Samples]:
+    """The values of series that were resolved before, one batch a metric."""
+    groups: dict[str, list[tuple[Known, Series]]] = {}
+    for known, series in fast:
+        groups.setdefault(known.target.name, []).append((known, series))
+    for group in groups.values():
+        target = group[0][0].target
+        points = [points_of(series) for _, series in group]
+        at = np.array([one for times, _ in points for one in times], np.float64)
+        raw = np.array([one for _, values in points for one in values], np.float64)
+        component = [known.component for known, series in group for _ in points_of(series)[0]]
+        sound = (at >= FIRST_MS) & (at < LAST_MS)
+        if not sound.all():
+            component = [one for one, yes in zip(component, sound, strict=True) if yes]
+        at_ms, raw = of_this_age(at, raw, tally)
+        yield Samples(target.source.table, component, at_ms, {target.metric.to: converted(target.metric, raw)})
+
+
+def _remember(slow: dict[int, Series], memory: SeriesMemory) -> None:
+    """Resolve what can be: a device whose series says nothing but a number."""
+    memory.seen.learnt(memory.taught)
+    for key, series in slow.items():
+        target = targets().get(series.labels["__name__"])
+        if target is None or key not in memory.seen.seen:
             continue
-        host, rows = memory.names.host(series.labels), len(series.points[0]) if isinstance(series.points, tuple) else 0
-        if host not in hosts:
-            hosts[host] = host != UNKNOWN and allowed(f"{Kind.HOST}:{host}")
-        if hosts[host]:
-            told.written += rows
-        elif host == UNKNOWN:
-            told.refuse("no_host", rows, NO_HOST)
+        metric, source = target.metric, target.source
+        if metric.speaks or metric.sum_over or not metric.to or not fits(metric, series.labels):
+            continue
+        component = memory.names.component(source, series.labels)
+        if component is not None and not is_slice(source, series.labels):
+            memory.seen.seen[key] = Known(target, memory.canonical(component))
+
+
+def _count(rows: Counter[str], allowed: Allowed, told: Told) -> None:
+    """How many samples of each host were taken, and why others were not."""
+    for host, count in rows.items():
+        if host == UNKNOWN:
+            told.refuse("no_host", count, NO_HOST)
+        elif allowed(f"{Kind.HOST}:{host}"):
+            told.written += count
         else:
-            told.refuse("host", rows, f"{host} is not a host that this token may tell of", 403)
+            told.refuse("host", count, f"{host} is not a host that this token may tell of", 403)
+
+
+def _rows(fast: Sequence[tuple[Known, Series]], slow: Iterable[Series], memory: SeriesMemory) -> Counter[str]:
+    """Samples by host; those of every target of a scrape, whether we follow it or not, are nobody's."""
+    rows: Counter[str] = Counter()
+    for known, series in fast:
+        rows[host_of(known.component) or UNKNOWN] += len(points_of(series)[0])
+    for series in slow:
+        if series.labels["__name__"] not in (UP, HOST_INFO, NIC_INFO):
+            rows[memory.names.host(series.labels)] += len(points_of(series)[0])
+    return rows
 
 
 def _identity(record: Identity, memory: SeriesMemory, allowed: Allowed, told: Told) -> None:
@@ -228,36 +153,3 @@ def _samples(batch: Samples, memory: SeriesMemory, allowed: Allowed, told: Told)
         values = {column: told_[rows] for column, told_ in batch.values.items()}
         component = [names[one] for one, yes in zip(batch.component, rows, strict=True) if yes]
         told.samples.append(Samples(batch.table, component, batch.at_ms[rows], values))
-
-
-def wide(batches: Sequence[Samples]) -> list[Samples]:
-    """One row of all columns a component and time, instead of one a series; rows that tell nothing are left out.
-
-    Where two series tell one cell, the worse one stands, as everywhere.
-    """
-    tables: dict[str, dict[tuple[Name, int], int]] = {}
-    columns: dict[str, dict[str, list[tuple[list[int], list[float]]]]] = {}
-    for batch in batches:
-        places = tables.setdefault(batch.table, {})
-        rows = [places.setdefault(key, len(places)) for key in zip(batch.component, batch.at_ms.tolist(), strict=True)]
-        for column, values in batch.values.items():
-            columns.setdefault(batch.table, {}).setdefault(column, []).append((rows, values.tolist()))
-    return [
-        made for table, places in tables.items() if (made := _table(table, list(places), columns[table])) is not None
-    ]
-
-
-def _table(
-    table: str, keys: list[tuple[Name, int]], columns: dict[str, list[tuple[list[int], list[float]]]]
-) -> Samples | None:
-    values = {column: np.full(len(keys), np.nan) for column in columns}
-    for column, pieces in columns.items():
-        worse = np.fmin if TABLES[table].column(column).low else np.fmax
-        for rows, told in pieces:
-            values[column][rows] = worse(values[column][rows], told)
-    known = ~np.all([np.isnan(column) for column in values.values()], axis=0)
-    if not known.any():
-        return None
-    component = [name for (name, _), yes in zip(keys, known, strict=True) if yes]
-    at_ms = np.array([at for _, at in keys], np.int64)[known]
-    return Samples(table, component, at_ms, {column: told[known] for column, told in values.items()})

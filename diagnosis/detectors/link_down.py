@@ -165,9 +165,13 @@ class _Lost:
                 part,
             )
             for part, ports in self.under.items()
-            if len(ports) > 1 and not self._little_known(part)
+            if self._links(ports) > 1 and not self._little_known(part)
         }
         return max(ranks, key=lambda part: ranks[part], default=None)
+
+    def _links(self, ports: Iterable[Name]) -> int:
+        """Links that the ports are ends of: both ends of one tell of one loss."""
+        return len({frozenset((port, self.view.other_end(port) or port)) for port in ports})
 
     def share(self, part: Name, *, all_members: bool = False) -> float:
         """How much of a part is lost: of the switches below it, else of its hosts, else of its ports. 0 to 1.

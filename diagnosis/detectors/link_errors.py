@@ -51,7 +51,9 @@ def _correction(case: Case) -> Iterator[Evidence]:
     modules = table(case, "optic", (OF_MODULE,)).rename({OF_MODULE: "ratio"}).filter(pl.col("ratio").is_not_null())
     ports = modules.with_columns(pl.col("component").str.replace("^optic:", "port:"))
     told = [one.select("component", "end_ms", "ratio") for one in (ratios, ports) if one.height]
-    for rows in pl.concat(told).sort("component", "end_ms").partition_by("component", maintain_order=True) if told else ():
+    for rows in (
+        pl.concat(told).sort("component", "end_ms").partition_by("component", maintain_order=True) if told else ()
+    ):
         usual = float(rows["ratio"].quantile(0.25) or 0.0)
         least = max(CORRECTED, TIMES * usual)
         high = rows["ratio"].to_list()

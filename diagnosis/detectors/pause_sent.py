@@ -21,7 +21,7 @@ PER_SECOND = 1_000.0  # [house] pause frames a second that hold a link for a goo
 TIMES = 20.0  # [house] more than the median sender: a congested network makes everybody send a few
 LEAST_HELD = 3  # ports that receive pause: fewer are a quarrel of two
 MOST_TOLD = 1_000  # hosts that a claim names
-COLUMNS = ("tx_pause_total__increase", "rx_pause_total__increase", "bus_stalled_seconds_total__increase")
+COLUMNS = ("tx_pause_total__increase", "rx_pause_total__increase", "bus_stalled_seconds_total__increase", "covered_ms")
 
 
 def claims(case: Case) -> Iterable[Evidence]:
@@ -40,24 +40,25 @@ def _senders(case: Case) -> Iterator[tuple[pl.DataFrame, list[Name]]]:
     if frame.height == 0:
         return
     own = [port for port in frame["component"].unique().sort().to_list() if not _on_switch(port, case)]
-    least = PER_SECOND * case.window_ms / 1000
+    seconds = pl.col("covered_ms").fill_null(case.window_ms).clip(lower_bound=1.0) / 1000
     sums = frame.filter(pl.col("component").is_in(own)).with_columns(
-        pl.col(COLUMNS[0]).fill_null(0.0).alias("sent"), pl.col(COLUMNS[1]).fill_null(0.0).alias("held")
+        pl.col(COLUMNS[0]).fill_null(0.0).alias("frames"),
+        (pl.col(COLUMNS[0]).fill_null(0.0) / seconds).alias("sent"),
+        (pl.col(COLUMNS[1]).fill_null(0.0) / seconds).alias("held"),
     )
     sums = sums.with_columns(
         pl.col("sent").median().over("end_ms").alias("usual"),
-        (pl.col("held") >= least).sum().over("end_ms").alias("held_ports"),
+        (pl.col("held") >= PER_SECOND).sum().over("end_ms").alias("held_ports"),
     )
-    storm = sums.filter(
-        (pl.col("sent") >= least) & (pl.col("sent") >= TIMES * pl.col("usual")) & (pl.col("held_ports") >= LEAST_HELD)
-    )
+    alone = (pl.col("sent") >= PER_SECOND) & (pl.col("sent") >= TIMES * pl.col("usual"))
+    storm = sums.filter(alone & (pl.col("held_ports") >= LEAST_HELD))
     for rows in storm.partition_by("component", maintain_order=True):
-        held = sums.filter(pl.col("end_ms").is_in(rows["end_ms"].to_list()) & (pl.col("held") >= least))
+        held = sums.filter(pl.col("end_ms").is_in(rows["end_ms"].to_list()) & (pl.col("held") >= PER_SECOND))
         yield rows, held["component"].unique().sort().to_list()
 
 
 def _told(burst: list[Event], senders: list[Name], case: Case) -> Evidence:
-    """A switch's own watchdog names the port at which the storm comes in: what hangs on it sends it, or passes it on."""
+    """A switch's own watchdog names the port at which a storm comes in: what hangs on it sends it, or passes it on."""
     port, view = burst[0].component, case.topology.at(burst[0].at_ms)
     behind = view.other_end(port) or port
     trunk = behind != port and _on_switch(behind, case)
@@ -97,8 +98,8 @@ def _claim(rows: pl.DataFrame, held: list[Name], case: Case, watchdog: bool) -> 
         severity=Severity.ERROR,
         says="sends_pause_as_its_bus_stalls" if stalled else "sends_pause",
         facts={
-            "frames": str(round(float(rows["sent"].sum()))),
-            "held": str(int(rows["held_ports"].max() or 0)),  # type: ignore[call-overload]
+            "frames": str(round(float(rows["frames"].sum()))),
+            "held": str(max(rows["held_ports"].to_list())),
             "stalled": str(stalled),
             "hosts": ", ".join(hosts[:MOST_TOLD]),
             "watchdog_spoke" if watchdog else "watchdog_silent": "yes",

@@ -18,6 +18,7 @@ from collectors.naming import event_of, identity_key, progress_of
 from collectors.source import Seen
 from sickbay import messages
 from sickbay.components import UNKNOWN
+from sickbay.edges import log_key
 from sickbay.frames import Matrix
 from sickbay.log import Log
 from sickbay.messages import AnyMessage, Edge, Event, Identity, Placement, Progress, Step
@@ -80,8 +81,7 @@ class Agents:
     def tell_facts(self, edges: Iterable[Edge], identities: Iterable[Identity]) -> None:
         """The topology, once."""
         for edge in edges:
-            key = f"{edge.child} {edge.relation} {edge.parent}".encode()
-            self._appender.append(TOPOLOGY, key, messages.encode(edge))
+            self._appender.append(TOPOLOGY, log_key(edge).encode(), messages.encode(edge))
         for one in identities:
             self._appender.append(TOPOLOGY, identity_key(one).encode(), messages.encode(one))
 

@@ -18,6 +18,7 @@ from sickbay.app.live import Pipeline
 from sickbay.log.memory import MemoryLog
 from sickbay.messages import Incident
 from sickbay.topics import TOPICS, Topic
+from simulator import decoys, faults
 from simulator.decoys import DECOYS
 from simulator.envelopes import syslog
 from simulator.expectation import Score, score
@@ -56,9 +57,9 @@ def night(seed: int) -> Scenario:
     """Three faults and a decoy, drawn by the seed, each on a job of its own: 8 hosts of 8 accelerators, 4 jobs."""
     rng = np.random.default_rng([seed, 0xDE])
     made = scenario(seed=seed, timeout_s=TIMEOUT_S)
-    for place, fault in enumerate(map(str, rng.permutation(sorted(FAULTS))[:FAULTS_SHOWN])):
+    for place, fault in enumerate(map(str, rng.permutation(sorted(set(FAULTS) - faults.OF_THE_SITE))[:FAULTS_SHOWN])):
         made.at(70 + 35 * place + int(rng.integers(20))).fault(fault, **_variant(fault, rng))
-    decoy = str(rng.choice(sorted(DECOYS)))
+    decoy = str(rng.choice(sorted(set(DECOYS) - decoys.OF_THE_SITE)))
     made.at(60 + int(rng.integers(150))).decoy(decoy, **_variant(decoy, rng))
     return made
 

@@ -18,6 +18,7 @@ from diagnosis.case import Case
 from diagnosis.evidence import in_order
 from sickbay import actions, messages
 from sickbay.actions import Control
+from sickbay.cohorts import runs
 from sickbay.components import Kind
 from sickbay.log import Record
 from sickbay.messages import AnyMessage, Change, Edge, Event, Identity, Placement, Progress, Severity, Step
@@ -92,6 +93,7 @@ class Horizon:
             case Change():
                 at_ms, change = _dated(message, record.append_ms)
                 self.changes[message.target, message.what, at_ms] = messages.replace(change, at_ms=at_ms)
+                self._fresh_edges += runs([message])
             case _:
                 pass
         return False

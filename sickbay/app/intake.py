@@ -6,7 +6,8 @@ token's requests had taught is put back, so that the same request tells it again
 
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from typing import NamedTuple, cast
@@ -97,6 +98,10 @@ class Intake:
         except Away as error:
             self.refused(kind, "log_away")
             return refusal(503, "log_away", str(error))
+        except Exception as error:  # a fault of ours: the sender must not repeat the same body for ever
+            self._context.metrics.count(selfmetrics.LOG_ERRORS, kind=f"listen {type(error).__name__}")
+            self.refused(kind, "unreadable")
+            return refusal(422, "unreadable", f"it could not be read: {type(error).__name__}")
         return reply
 
     def refused(self, kind: str, reason: str, count: int = 1) -> None:
@@ -109,32 +114,34 @@ class Intake:
         if path == MAINTENANCE:
             return self._maintenance(grant, request)
         reader = hooks.changes(self._zone) if path == CHANGES else _reader(path)
-        if not self._turns.acquire(timeout=PATIENCE_S):
-            raise Away("too many requests are being read")
-        try:
-            with grant.lock:
-                return self._told(path, grant, request, reader)
-        finally:
-            self._turns.release()
+        with grant.lock:
+            return self._told(path, grant, request, reader)
 
     def _told(self, path: str, grant: Grant, request: Request, reader: Reader) -> Reply:
         before = grant.memory.copy()
         try:
-            told = reader(request, grant.memory, grant.allowed)
+            with self._turn():
+                told = reader(request, grant.memory, grant.allowed)
             self._keep(told, request.now_ms)
-        except (Unfit, Away):
+        except Exception:
             grant.memory = before
             raise
-        except Exception as error:  # a fault of ours: the sender must not repeat the same body for ever
-            grant.memory = before
-            self._context.metrics.count(selfmetrics.LOG_ERRORS, kind=f"listen {type(error).__name__}")
-            raise Unfit(f"it could not be read: {type(error).__name__}", 422, "unreadable") from error
         kind = PATHS[path].kind
         self._context.metrics.count(selfmetrics.LISTEN_ACCEPTED, told.written, kind=kind)
         for reason, count in told.left_out.items():
             self.refused(kind, reason, count)
         self._say(grant.name, kind, told)
         return _reply(told)
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """A turn to read a body; nobody waits for the log with it. Raises Away."""
+        if not self._turns.acquire(timeout=PATIENCE_S):
+            raise Away("too many requests are being read")
+        try:
+            yield
+        finally:
+            self._turns.release()
 
     def _say(self, sender: str, kind: str, told: Told) -> None:
         """Now and then a line for people: what is left out of an answer of 2xx would be missed by nobody."""
@@ -149,7 +156,7 @@ class Intake:
             return
         with self._order:
             records = [*self._signed(told.records), *self._framed(told.samples, now_ms)]
-            wait = self._sink.begin(records)
+            wait = self._sink.direct.begin(records)
         errors = wait()
         if away := next((one for one in errors if one is not None and not isinstance(one, TooLarge)), None):
             with self._order:

@@ -199,7 +199,8 @@ class Server:
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._server = uvicorn.Server(
             uvicorn.Config(
-                door.app, http=_Guarded, ws="none", lifespan="off", loop="asyncio", log_config=None, access_log=False,
+                door.app, http=_Guarded, ws="none", lifespan="off", loop="asyncio",
+                log_level="critical", log_config=None, access_log=False,
                 server_header=False, proxy_headers=False, h11_max_incomplete_event_size=MAX_HEAD,
                 timeout_keep_alive=int(IDLE_S), timeout_graceful_shutdown=5, backlog=512,
                 ssl_certfile=settings.certificate_file, ssl_keyfile=settings.private_key_file,

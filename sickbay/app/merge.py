@@ -18,6 +18,7 @@ from collectors.modules import shared_modules
 from collectors.neighbours import Bounds, bounds
 from collectors.sweeps import partial_sweeps
 from diagnosis.evidence import in_order
+from sickbay.cohorts import runs
 from sickbay.components import UNKNOWN, Kind, Name, name
 from sickbay.messages import Change, Edge, Event, Identity, Placement, Progress, Step, replace
 from sickbay.placement import Placements
@@ -58,6 +59,7 @@ def merge(inputs: Sequence[Gathered], host: str | None, zone: tzinfo) -> tuple[N
         for reading, between in zip(ordered, bounds(dates), strict=True):
             joiner.add(reading, found.path, owner, job or UNKNOWN, dater, between)
     joiner.joined.edges += [*shared_modules(joiner.joined.identities), *lanes_among(joiner.joined.edges)]
+    joiner.joined.edges += runs(joiner.joined.changes)
     joiner.joined.events += partial_sweeps(inputs)
     placements = Placements(joiner.joined.placements)
     placed = [_with_job(event, placements) for event in joiner.joined.events]

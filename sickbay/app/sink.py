@@ -25,7 +25,12 @@ Wait = Callable[[], list[LogError | None]]
 
 
 class Sink(Protocol):
-    """Takes records."""
+    """Takes records. `direct`: what packs nothing: whose next request waits for the answer need not wait for a pack."""
+
+    @property
+    def direct(self) -> "Direct":
+        """The way into the log."""
+        ...
 
     def begin(self, records: Sequence[Handed]) -> Wait:
         """Hand them over in this order; what is returned waits for what becomes of each. None: the log has it."""
@@ -42,6 +47,11 @@ class Direct:
     def __init__(self, appender: Appender, metrics: SelfMetrics) -> None:
         self._appender, self._metrics, self._rest_until = appender, metrics, 0.0
         self.trouble = ""
+
+    @property
+    def direct(self) -> "Direct":
+        """Itself."""
+        return self
 
     def begin(self, records: Sequence[Handed]) -> Wait:
         """Hand them over."""
@@ -107,7 +117,7 @@ class Packing:
     """Frames of many hosts as one record of the telemetry topic under the pod's name; all else as it is."""
 
     def __init__(self, sink: Direct, pod: str) -> None:
-        self._sink, self._pod = sink, pod.encode()
+        self.direct, self._pod = sink, pod.encode()
         self._waiting: list[_Waiting] = []
         self._bytes = 0
         self._changed = threading.Condition()
@@ -118,13 +128,13 @@ class Packing:
     @property
     def trouble(self) -> str:
         """Why nothing goes, empty where all is well."""
-        return self._sink.trouble if self._thread.is_alive() else "the thread that packs has ended"
+        return self.direct.trouble if self._thread.is_alive() else "the thread that packs has ended"
 
     def begin(self, records: Sequence[Handed]) -> Wait:
         """Hand them over: a frame is stored when its pack is."""
         frames = {place: self._joined(one) for place, one in enumerate(records) if one.topic == TELEMETRY and one.value}
         others = [one for place, one in enumerate(records) if place not in frames]
-        wait = self._sink.begin(others) if others else list
+        wait = self.direct.begin(others) if others else list
 
         def awaited() -> list[LogError | None]:
             found = iter(wait())
@@ -149,7 +159,7 @@ class Packing:
             try:
                 value = packs.pack([one.frame for one in batch]) if len(batch) > 1 else batch[0].frame
                 key = self._pod if len(batch) > 1 else host_of_frame(batch[0].frame)
-                error = self._sink.stored([Handed(TELEMETRY, key, value)])[0]
+                error = self.direct.stored([Handed(TELEMETRY, key, value)])[0]
             except Exception as failure:  # whatever it is: nobody may wait for ever, and the next ones may go well
                 error = LogBusy(f"{type(failure).__name__}: {failure}")
             for one in batch:
@@ -182,7 +192,7 @@ class Packing:
             self._stop = True
             self._changed.notify()
         self._thread.join(FLUSH_S + 1.0)
-        self._sink.close()
+        self.direct.close()
 
 
 def _awaited(one: _Waiting) -> LogError | None:

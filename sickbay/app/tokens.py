@@ -24,7 +24,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from collectors.listen import KINDS, owner
-from collectors.listen.series import SeenSeries, SeriesMemory
+from collectors.listen.memory import SeenSeries, SeriesMemory
 from sickbay.components import Name
 from sickbay.config import ConfigError
 from sickbay.source_settings import Listen
@@ -126,10 +126,10 @@ class Tokens:
         self._grants = {name: self._grant(name, row) for name, row in rows.items()}
 
     def _grant(self, name: str, row: Row) -> Grant:
-        """What a token has taught stays where only its rights change."""
-        before = self._grants.get(name)
-        memory = before.memory if before else SeriesMemory(seen=SeenSeries(self._settings.max_series))
-        return Grant(name, row, memory)
+        """What a token has taught stays where its rights change."""
+        grant = self._grants.get(name) or Grant(name, row, SeriesMemory(seen=SeenSeries(self._settings.max_series)))
+        grant.row = row
+        return grant
 
 
 def rows_of(text: bytes) -> Mapping[str, Row]:

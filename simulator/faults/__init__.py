@@ -33,3 +33,11 @@ FAULTS: dict[str, Callable[..., Happening]] = {
     "optic_shared": ModuleDies,
     "pause_sent": PauseStorm,
 }
+
+# What switches, modules and units of power and cooling tell: a demo of hosts and jobs alone does not show these.
+OF_THE_SITE = frozenset(
+    {
+        "power_lost", "cooling_lost", "storage_stall", "link_attenuated", "optic_fades", "optic_dark", "optic_shared",
+        "pause_sent",
+    }
+)  # fmt: skip

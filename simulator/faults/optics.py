@@ -123,7 +123,7 @@ class WeakLaser:
 
     def expect(self, world: World) -> Expectation:
         """The module that sends."""
-        return _of_module(world, self.card, self.side, self.at, "laser fades")
+        return _of_module(world, self.card, self.side, self.at, "optic_fades", "laser fades")
 
 
 @dataclass(slots=True)
@@ -147,13 +147,13 @@ class DeadLaser:
 
     def expect(self, world: World) -> Expectation:
         """The module whose laser is out; nobody's accelerator has to do with it."""
-        return _of_module(world, self.card, self.side, self.at, "laser out")
+        return _of_module(world, self.card, self.side, self.at, "optic_dark", "laser out")
 
 
-def _of_module(world: World, card: Card, side: int, at: int, title: str) -> Expectation:
+def _of_module(world: World, card: Card, side: int, at: int, what: str, title: str) -> Expectation:
     part = optic(card, side)
     return Expectation(
-        name="optic_fault", title=title, at_ms=world.ms(at), touched=frozenset(bystanders(card, world)),
+        name=what, title=title, at_ms=world.ms(at), touched=frozenset(bystanders(card, world)),
         verdicts=COMPONENT, components=frozenset({part}), faults=frozenset({"optic_fault"}), actions=LOOK,
     )  # fmt: skip
 
@@ -185,7 +185,7 @@ class ModuleDies:
         part = name(Kind.OPTIC, self.card.leaf, serial(world.cluster, self.card, LEAF))
         touched = {one for card in cards for one in bystanders(card, world)}
         return Expectation(
-            name="optic_fault", title="breakout module dies", at_ms=world.ms(self.at), touched=frozenset(touched),
+            name="optic_shared", title="breakout module dies", at_ms=world.ms(self.at), touched=frozenset(touched),
             verdicts=SHARED, components=frozenset({part}), faults=frozenset({"optic_fault"}), actions=LOOK,
         )  # fmt: skip
 

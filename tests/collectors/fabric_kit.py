@@ -80,7 +80,7 @@ class Fabric:
     def _row(self, switch: str, port: int) -> str:
         own = f'{guid(switch)} "{self.called.get(switch, switch):>30}"    7  {port:>3}[  ] ==('
         far = self.links.get((switch, port))
-        if (switch, port) in self.closed or (far and far in self.closed):
+        if (switch, port) in self.closed:
             return own + '                Down/Disabled)==>             [  ] "" ( )'
         if far is None or not self._stands((switch, port), far):
             return own + '                Down/ Polling)==>             [  ] "" ( )'

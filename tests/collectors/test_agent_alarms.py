@@ -3,18 +3,19 @@
 import json
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from collectors import alarms
+from collectors.agent import Agent, start
 from collectors.alarms import ALERTNAME, LASTS_MS, MAX_HELD, Alarms, Target, alert, is_alarming
 from collectors.http_get import Address, HttpError
 from sickbay.log import wall_ms
 from sickbay.messages import Blame, Event, Severity
 from sickbay.selfmetrics import DIRECT_ALERTS, SelfMetrics
-from tests.collectors.agent_kit import serving, wait_for
+from tests.collectors.agent_kit import XID, Gate, events, kernel_log, serving, settings, wait_for, write
 from tests.services import alertmanager
 from tests.services.alertmanager import Alertmanager
 
@@ -215,3 +216,32 @@ def test_a_real_alertmanager_takes_it(server: Alertmanager, tmp_path: Path) -> N
     made.offer([event])
     made.look(time.monotonic())
     assert len(server.alerts(f'alertname="{ALERTNAME}"')) == 1
+
+
+@pytest.mark.service
+def test_a_card_that_falls_off_the_bus_while_the_log_is_away(server: Alertmanager, tmp_path: Path) -> None:
+    gate = Gate()
+    gate.open = False
+    config = settings(tmp_path, "n7", alerts=server.url, alerts_after_s=1.0)
+    path = kernel_log(config)
+    asked = ('host="n7"', f'alertname="{ALERTNAME}"')
+
+    def stepped(agent: Agent, what: Callable[[], object]) -> object:
+        return wait_for(lambda: (agent.step(wall_ms(), 0.02) and False) or what(), 15)
+
+    agent = start(config, gate.connect)
+    try:
+        time.sleep(0.5)
+        write(path, f"[1.1] {XID}\n[1.2] {XID.replace('79', '31')}\n")
+        stepped(agent, lambda: server.alerts(*asked))
+        (standing,) = server.alerts(*asked)
+        assert standing["labels"]["component"] == "accelerator:n7/0000:cb:00"
+        assert events(gate.log) == []
+    finally:
+        agent.close()
+    again = start(config, gate.connect)  # what an earlier run could not send is known, and is the same alert
+    try:
+        stepped(again, lambda: again._alarms and again._alarms._told)
+        assert len(server.alerts(*asked)) == 1
+    finally:
+        again.close()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from collectors.agent import host_of
+from collectors.journal_follow import readable
 from collectors.journal_log import JournalLog
 from collectors.kernel_log import Device, KernelLog
 from collectors.source import Collected
@@ -129,7 +130,12 @@ def test_a_place_that_the_journal_no_longer_has_is_a_loss(
     monkeypatch.setattr("collectors.journal_follow.AGAIN_S", 0.1)
     source = watching(settings(tmp_path), b'["\\"gone\\"","\\"gone\\""]')
     found: list[Collected] = []
-    wait_for(lambda: found.append(source.collect(wall_ms())) or sum(one.lost for one in found), 5.0)
+
+    def lost() -> int:
+        found.append(source.collect(wall_ms()))
+        return sum(one.lost for one in found)
+
+    wait_for(lost, 5.0)
     assert any("ended by itself" in one.problem for one in found)
     write(journal, entry(1, FABRIC, "nv-fabricmanager"))
     assert events(source)[0]
@@ -179,3 +185,11 @@ def test_the_fabric_managers_own_file_is_followed(tmp_path: Path) -> None:
         ("fabric.switch_fatal", "n1", "var/log/fabricmanager.log")
     ]
     source.close()
+
+
+def test_the_machines_own_journal_is_followed_where_there_is_one(watching: Made) -> None:
+    if not readable(Path("/")):
+        pytest.skip("this machine has no journal, or none that may be read here")
+    source = watching(Config())
+    assert source.collect(wall_ms()).problem == ""
+    assert source.collect(wall_ms()).place is not None

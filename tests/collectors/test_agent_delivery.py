@@ -120,6 +120,17 @@ def test_a_backlog_goes_some_frames_a_second_and_holds_nothing_up(monkeypatch: p
     assert way.courier.why == "nothing was sent yet" or not way.courier.trouble
 
 
+def test_what_is_no_frame_holds_up_no_other_and_is_told() -> None:
+    gate = Gate()
+    way = Way(gate.connect)
+    way.spool.add([Draft(TELEMETRY, b"n1", Rank.TELEMETRY, lambda *_: b"damaged"), frame()], NOW - 60_000)
+    way.send()
+    assert len(records(gate.log, BACKFILL)) == 1
+    assert way.courier.trouble == ""
+    (gone,) = way.spool.dropped()
+    assert (gone.topic, gone.first, gone.last, gone.lost) == (TELEMETRY, 1, 1, 1)
+
+
 def test_the_age_at_which_windows_give_up_is_that_of_the_settings() -> None:
     assert live_ms(Config()) == 20_000 == courier_module.LIVE_MS
     assert live_ms(Config(windows=Windows(width_s=30, lateness_s=5))) == 35_000

@@ -25,6 +25,7 @@ from tests.collectors.test_agent_host_sources import LISTING, tables
 HANGING_CALL = (
     "import json, sys, time\nfor _ in sys.stdin:\n print(json.dumps({'begins': 3}), flush=True)\n time.sleep(600)"
 )
+SENSOR = "Inlet Temp | 04h | ok | 7.1 | 23 degrees C"
 MUST_HANG = {"accelerator_exporter", "accelerator_nvml", "host_storage", "job_log", "nic_sysfs", "optic_ethtool"}
 
 
@@ -44,7 +45,7 @@ def hanging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[C
         pipe.parent.mkdir(parents=True, exist_ok=True)
         pipe.unlink(missing_ok=True)
         os.mkfifo(pipe)
-    for tool, does in (("ethtool", "exec sleep 600"), ("nvme", "echo '{}'")):
+    for tool, does in (("ethtool", "exec sleep 600"), ("nvme", "echo '{}'"), ("ipmitool", f"echo '{SENSOR}'")):
         (tmp_path / "bin").mkdir(exist_ok=True)
         (tmp_path / "bin" / tool).write_text(f"#!/bin/sh\n{does}\n")
         (tmp_path / "bin" / tool).chmod(0o755)

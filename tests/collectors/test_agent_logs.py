@@ -299,3 +299,15 @@ def test_read_as_it_grows_a_log_tells_what_it_tells_read_whole(name: str) -> Non
 
 def _key(reading: Reading) -> tuple[int, str]:
     return reading.line, repr(reading.record)
+
+
+def test_a_log_that_cannot_be_read_stays_told_until_it_is_gone(tmp_path: Path) -> None:
+    config = settings(tmp_path, job_logs=("*.out",))
+    path = Path(config.agent.root) / "slurm-1.out"
+    os.mkfifo(path)
+    touched(path, NOW)
+    source = jobs(config)
+    assert {bool(source.collect(NOW + later).problem) for later in range(0, 8_000, 500)} == {True}
+    path.unlink()
+    source.collect(NOW + 8_000)
+    assert [source.collect(NOW + later).problem for later in range(10_000, 14_000, 500)] == [""] * 8

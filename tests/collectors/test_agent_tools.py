@@ -1,16 +1,22 @@
 """Tools of the host: what each tells, what its absence is, and that none is asked where no driver may be called."""
 
+import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from collectors import tool
+from collectors import accelerator_nvml, tool
 from collectors.agent import CATALOGUE, sources_of
-from collectors.child import Child
+from collectors.child import Child, Line
+from collectors.composing import Composer, Work
 from collectors.disk_health import DiskHealth
 from collectors.formats import link_readings, management_sensors
+from collectors.formats.nvml_answers import Cards
 from collectors.host_management import HostManagement
 from collectors.host_versions import HostVersions
 from collectors.nic_sysfs import NicSysfs
@@ -20,7 +26,7 @@ from collectors.states import State
 from sickbay.messages import Change, Event, Identity, Severity
 from sickbay.schema import Samples
 from sickbay.settings import Agent
-from tests.collectors.recorded import answers, lay_out
+from tests.collectors.recorded import RecordedLibrary, answers, lay_out
 from tests.collectors.test_agent_host_sources import LISTING
 
 NOW = 1_790_000_000_000
@@ -294,11 +300,15 @@ def test_without_driver_calls_no_tool_is_asked_and_no_process_begun(
         asked.append(command[0])
         return answers("")(command, timeout_s)
 
+    def began(self: Child, question: str, timeout_s: float) -> tuple[list[Line], bool]:
+        begun.append(question)
+        return [], False
+
     monkeypatch.setattr(tool, "ask", ask)
-    monkeypatch.setattr(Child, "ask", lambda self, question, timeout_s: begun.append(question) or ([], False))
+    monkeypatch.setattr(Child, "ask", began)
     for calls in (False, True):
         made, _ = sources_of(host(root, driver_calls=calls, journal=False))
-        for now_ms in range(NOW, NOW + 90_000, 1_000):
+        for now_ms in range(NOW, NOW + 90_000, 5_000):
             for one in made:
                 one.collect(now_ms)
         for one in made:
@@ -330,3 +340,79 @@ def test_without_driver_calls_no_tool_is_asked_and_no_process_begun(
 def test_a_state_says_what_to_do(state: State, help: str) -> None:
     assert help in state.help
     assert bool(help) == bool(state.help)
+
+
+def test_a_tool_that_cannot_be_ended_is_not_asked_again() -> None:
+    process = subprocess.Popen(["sleep", "60"])
+    asked: list[Sequence[str]] = []
+
+    def ask(command: Sequence[str], timeout_s: float) -> bytes:
+        asked.append(command)
+        raise tool.ToolHangs("no whole answer within 3 s", process)
+
+    careful = tool.Careful(ask)
+    try:
+        with pytest.raises(tool.ToolFailed, match="no whole answer"):
+            careful(("amd-smi", "list"), 3.0)
+        with pytest.raises(tool.ToolFailed, match="hangs and cannot be ended"):
+            careful(("amd-smi", "metric"), 3.0)
+        assert len(asked) == 1
+    finally:
+        process.kill()
+        process.wait(5)
+    with pytest.raises(tool.ToolFailed, match="no whole answer"):
+        careful(("amd-smi", "list"), 3.0)
+    assert len(asked) == 2
+
+
+ROWS = st.from_regex(r"[A-Z][a-z 0-9]{1,12}\| C8h \| (ok|cr|ns) \| 1\.1 \| .{0,40}", fullmatch=True)
+
+
+@given(st.text(max_size=400) | ROWS)
+def test_no_answer_of_a_controller_raises_or_invents(text: str) -> None:
+    sensors = management_sensors.read(text)
+    management_sensors.columns(sensors)
+    assert all(one.component == "host:n1" for one in management_sensors.Sensors("n1").events(sensors))
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=20,
+)
+KEYS = st.sampled_from(["card", "pci", "values", "failed", "error", "power", "recovery_action", "nvlink.sent_kib"])
+
+
+@settings(max_examples=60)
+@given(st.lists(st.dictionaries(KEYS, JSON | st.dictionaries(KEYS, JSON, max_size=4), max_size=6), max_size=6))
+def test_no_answer_of_a_driver_raises_or_invents(lines: list[dict[str, Any]]) -> None:
+    cards = Cards()
+    for now_ms in (1_000, 2_000):
+        told, _ = cards.read(lines, now_ms)
+        for one in told:
+            if isinstance(one, Samples):
+                assert all(bool(((values == values) & (values < 0)).sum() == 0) for values in one.values.values())
+
+
+def of_port(told: object) -> bytes:
+    return msgspec.json.encode({"result": {"output": {"a": {"Temperature [C]": str(told), "Raw Physical BER": told}}}})
+
+
+@given(st.binary(max_size=300) | JSON.map(of_port))
+def test_no_answer_about_a_port_raises(raw: bytes) -> None:
+    link_readings.read(raw)
+
+
+@pytest.mark.parametrize(("recorded", "blind"), [("plain", ""), ("eight-accelerators", "ethtool is not installed")])
+def test_what_is_absent_keeps_no_agent_from_being_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recorded: str, blind: str
+) -> None:
+    monkeypatch.setattr(tool, "ask", always(tool.ToolMissing("ethtool is not installed")))
+    monkeypatch.setattr(accelerator_nvml, "child", lambda: RecordedLibrary('{"card": 0, "pci": "0000:1b:00.0"}'))
+    listing = (Path(__file__).parent / "hosts" / recorded / "root.txt").read_text(encoding="utf-8")
+    composer, work = Composer("n1", 5.0), Work()
+    made, _ = sources_of(host(lay_out(listing, tmp_path)))
+    for source in made:
+        composer.take(source.name, source.collect(NOW), NOW, work)
+        source.close()
+    assert composer.blind.trouble == (f"optic_ethtool: {blind}" if blind else "")

@@ -373,6 +373,28 @@ def test_without_the_package_it_says_what_to_do(tree: Path, made: list[Accelerat
     assert until(source(tree, body, made), lambda told: told.problem).problem == MISSING
 
 
+@pytest.mark.parametrize(("code", "missed"), [(0, False), (12, False), (18, True), (999, True)])
+def test_beside_an_exporter_a_library_that_is_not_there_is_not_missed(
+    tree: Path, made: list[AcceleratorNvml], code: int, missed: bool
+) -> None:
+    one = source(tree, printed({"fatal": [code, "why"]}), made, exporters=("http://127.0.0.1:9400/metrics",))
+    one._host.shared.measured_ms = 1_000
+    wait_for(lambda: (told := one.collect(2_000)).problem or told.absent)
+    later = [one.collect(2_000 + later) for later in (100, 200, 11_000)]
+    assert [bool(told.problem) for told in later[:2]] == [missed, missed]
+    assert all(told.problem or told.absent for told in later)
+
+
+def test_what_came_before_the_first_answer_was_whole_is_told_with_it(
+    tree: Path, made: list[AcceleratorNvml], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = printed(CARD) + "; time.sleep(0.8); " + printed({"end": 1})
+    one = source(tree, body, made)
+    told = until(one, lambda told: told.seen)
+    assert row([seen.record for seen in told.seen if isinstance(seen.record, Samples)][:1]) == {"power_watts": 100.0}
+    assert told.problem == ""
+
+
 def test_the_real_process_says_that_there_is_no_library_here(tree: Path, made: list[AcceleratorNvml]) -> None:
     made.append(AcceleratorNvml(Host("n1", Agent(root=str(tree), timeout_s=5.0)), child))
     told = until(made[-1], lambda told: told.problem or told.seen)
@@ -381,13 +403,39 @@ def test_the_real_process_says_that_there_is_no_library_here(tree: Path, made: l
 
 def test_where_an_exporter_measures_only_names_are_told(tree: Path, made: list[AcceleratorNvml]) -> None:
     one = source(tree, WHOLE, made, exporters=("http://127.0.0.1:9400/metrics",))
-    one._host.shared.measured = True
+    one._host.shared.measured_ms = round(time.time() * 1000)
     told = until(one, lambda told: told.seen)
     assert [type(seen.record) for seen in told.seen if not isinstance(seen.record, Samples)] == [Identity]
     assert up(told) is None
     assert one.collect(round(time.time() * 1000)).absent
     one._host.shared.reread_ms = round(time.time() * 1000) + 1  # a hard event: asked again, at once
     assert one.collect(one._host.shared.reread_ms).seen
+
+
+def test_where_the_exporter_falls_silent_the_driver_stands_in_with_what_makes_no_steps(
+    tree: Path, made: list[AcceleratorNvml]
+) -> None:
+    body = printed(CARD | {"values": {"power": 100_000, "energy": 7}}, {"end": 1})
+    one = source(tree, body, made, exporters=("http://127.0.0.1:9400/metrics",))
+    one._host.shared.measured_ms = 1_000
+    wait_for(lambda: one.collect(1_000 + 30_000).absent)
+    told = one.collect(1_000 + 61_000)
+    assert row([seen.record for seen in told.seen]) == {"power_watts": 100.0}
+    one._host.shared.measured_ms = 1_000 + 62_000
+    assert one.collect(1_000 + 63_000).absent
+
+
+def test_a_card_that_the_driver_has_and_does_not_tell_is_a_blindness(tree: Path, made: list[AcceleratorNvml]) -> None:
+    for address in ("0000:1b:00.0", "0000:2c:00.0"):
+        device = tree / "sys/bus/pci/devices" / address
+        device.mkdir(exist_ok=True)
+        (device / "class").write_text("0x030200\n")
+        (device / "vendor").write_text("0x10de\n")
+        (tree / "sys/bus/pci/drivers/nvidia").mkdir(parents=True, exist_ok=True)
+        (device / "driver").symlink_to(tree / "sys/bus/pci/drivers/nvidia")
+    told = until(source(tree, WHOLE, made), lambda told: told.problem)
+    assert told.problem == "the driver tells of 1 of its 2 cards on the bus"
+    assert up(told) == 1.0
 
 
 def test_an_exporter_that_tells_of_no_accelerator_leaves_them_to_the_driver(
@@ -404,3 +452,22 @@ def test_more_than_an_answer_may_hold_ends_the_process() -> None:
     with pytest.raises(ChildGone):
         flood.ask("fast", 20.0)
     flood.close()
+
+
+def test_a_process_that_hangs_for_long_is_ended_and_a_new_one_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("collectors.child.KILL_S", 0.3)
+    monkeypatch.setattr("collectors.child.AGAIN_S", 0.0)
+    hangs = f"import pathlib; flag = pathlib.Path({str(tmp_path / 'hung')!r})"
+    body = f"{hangs}; first = not flag.exists(); flag.touch(); time.sleep(600 if first else 0); {WHOLE}"
+    one = process(body)
+    try:
+        assert one.ask("fast", 0.5)[1] is False
+        assert one.hangs_s > 0.3
+        with pytest.raises(ChildGone):
+            wait_for(lambda: one.ask("fast", 0.5)[1])
+        assert one.hangs_s == 0.0
+        assert one.ask("fast", 10.0) == ([CARD, {"end": 1}], True)
+    finally:
+        one.close()

@@ -214,3 +214,13 @@ def test_a_sweep_that_prints_nothing_is_no_answer_and_ends_nothing() -> None:
     with pytest.raises(PollFailed, match="no switch answered"):
         polled(sweep, T + MINUTE)
     assert sweep.state is before
+
+
+def test_lines_that_are_not_understood_make_a_part_only_where_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    tooled = Tooled(Made(leaves=8, hosts=12))
+    sweep, _ = entry.of(tooled, Fabric())
+    whole = tooled.made.listing()
+    monkeypatch.setattr(tooled.made, "listing", lambda: whole + "what is this?\n")
+    assert polled(sweep, T)[0] == []
+    monkeypatch.setattr(tooled.made, "listing", lambda: whole + "what is this?\n" * 20)
+    assert [one.kind for one in polled(sweep, T + MINUTE)[0]] == ["monitor.partial_sweep"]

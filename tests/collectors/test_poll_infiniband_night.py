@@ -3,7 +3,7 @@ every parent still known. And what is truly broken in the same hour is still fou
 
 from pathlib import Path
 
-from collectors.fabric_versions import standing
+from collectors.fabric_versions import remembered, standing
 from diagnosis.engine import diagnose
 from sickbay.app.offline import Options, run
 from sickbay.messages import Edge, Event, replace
@@ -47,6 +47,20 @@ def test_half_a_sweep_is_a_notice_and_keeps_every_parent() -> None:
         assert view.other_end("port:h16-9/mlx5_0/1") == "port:leaf16/9"
         assert view.ancestors("host:h12-1")[0] == "switch:leaf12"
     assert len(standing(watch.versions)) == len(edges)
+
+
+def test_a_poller_that_starts_anew_in_the_middle_of_it_forgets_nothing() -> None:
+    fabric = big()
+    edges = list(Watch().sees(fabric.answer()).edges)
+    half = [one for one in fabric.switches if one.startswith("spine") or int(one[4:]) <= 8]
+    watch = Watch(remembered(edges))
+    for minute in range(30):
+        managers = (MANAGER, "") if minute == 0 else (OTHER, OTHER)
+        gone = tuple(UNANSWERED.format(f"0,1,{number}") for number in range(8))
+        step = watch.sees(fabric.answer(only=half, warnings=gone, managers=managers))
+        assert {one.kind for one in step.events} <= {"monitor.partial_sweep"}
+        assert step.edges == ()
+    assert len(Topology([*edges, *standing(watch.versions)]).at().hosts_under("switch:spine1")) == 256
 
 
 def test_a_cable_that_was_pulled_meanwhile_is_found_by_the_next_good_sweep() -> None:

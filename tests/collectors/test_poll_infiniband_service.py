@@ -5,7 +5,11 @@ What reaches the log is read back: topology from the topic, events, and what dia
 
 import os
 import shutil
-from collections.abc import Iterator
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +22,10 @@ from collectors.poll import Poller, Source
 from diagnosis.engine import diagnose
 from sickbay.log import Record, tasks_of
 from sickbay.log.memory import MemoryLog
+from sickbay.log.opened import open_log
 from sickbay.messages import Edge, Event, decode
 from sickbay.selfmetrics import SelfMetrics
+from sickbay.settings import LogSettings
 from sickbay.source_settings import Fabric
 from sickbay.topology import Topology
 from tests.collectors.fabric_kit import MINUTE, T
@@ -140,6 +146,14 @@ def _ends(record: Record) -> bool:
     return isinstance(edge, Edge) and edge.to_ms is not None
 
 
+def test_packets_that_are_lost_make_no_port_look_down(site: Site) -> None:
+    site.fabric.console('Error "S-leaf1" 40')
+    told = {one.kind for _ in range(6) for one in site.minute(6)}
+    assert told <= {"monitor.partial_sweep"}
+    assert not any(_ends(one) for one in site.records("sickbay.topology.v1"))
+    assert len(site.topology().at(site.now_ms).hosts_under("switch:spine")) == 16
+
+
 def test_without_a_subnet_manager_sweeps_are_parts_and_counters_are_blind(site: Site) -> None:
     site.fabric.manager.stop(5.0)
     (notice,) = site.minute(counters=True)
@@ -164,3 +178,52 @@ def test_counters_of_switch_ports_rise_and_are_never_cleared(site: Site) -> None
     assert grown.max() > 0
     assert [one.message.kind for one in polled.told if isinstance(one.message, Event)] == ["port.counters_blind"]
     assert "port:leaf2/5" in repr(polled.told)
+
+
+def test_the_command_polls_the_fabric_into_the_log_and_ends_when_it_is_told(tmp_path: Path) -> None:
+    with ibsim.running(tmp_path, net()) as fabric:
+        tools = tmp_path / "bin"
+        tools.mkdir()
+        wrapper = shutil.which("ibsim-run")
+        for name in ("sminfo", "iblinkinfo", "perfquery"):
+            (tools / name).write_text(f'#!/bin/sh\nexec {wrapper} /usr/sbin/{name} "$@"\n')
+            (tools / name).chmod(0o755)
+        path = tmp_path / "log.db"
+        settings = tmp_path / "sickbay.toml"
+        settings.write_text(
+            f'[log]\nengine = "sqlite"\npath = "{path}"\n[fabric]\nbin = "{tools}"\ndevice = "ibsim0"\ncounters_s = 1\n'
+        )
+        command = [sys.executable, "-m", "sickbay", "poll", "infiniband", "--config", str(settings)]
+        env = {**os.environ, **fabric.env}
+        with subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+            try:
+                until(lambda: counted(path) >= 6, 60.0)
+            finally:
+                process.send_signal(signal.SIGTERM)
+                said = process.communicate(timeout=30)[1]
+        assert process.returncode == 0, said
+        log = open_log(LogSettings(engine="sqlite", path=str(path)))
+        reader = log.reader()
+        told = [one for task in tasks_of(log.topics, ["sickbay.topology.v1"]) for one in reader.read(task, 0, 10_000)]
+        edges = [edge for one in told if isinstance(edge := decode(one.value or b""), Edge)]
+        assert Topology(edges).at().other_end("port:h2-3/mlx5_0/1") == "port:leaf2/3"
+        log.close()
+
+
+def counted(path: Path) -> int:
+    """Records of telemetry that the log holds."""
+    if not path.exists():
+        return 0
+    log = open_log(LogSettings(engine="sqlite", path=str(path)))
+    try:
+        reader = log.reader()
+        return sum(len(reader.read(task, 0)) for task in tasks_of(log.topics, ["sickbay.telemetry.v1"]))
+    finally:
+        log.close()
+
+
+def until(holds: Callable[[], bool], limit_s: float) -> None:
+    end = time.monotonic() + limit_s
+    while not holds():
+        assert time.monotonic() < end, "not in time"
+        time.sleep(0.2)

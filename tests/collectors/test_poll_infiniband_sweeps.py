@@ -87,6 +87,15 @@ def test_a_port_that_was_disabled_is_no_fault() -> None:
     assert kinds(watch.sees(fabric.answer())) == both("port.admin_down", "port:leaf1/1", "port:h1-1/mlx5_0/1")
 
 
+def test_a_link_that_was_disabled_at_one_end_is_no_fault_at_the_other() -> None:
+    fabric = Fabric(spines=2)
+    watch = known(fabric)
+    fabric.closed.add(("spine2", 2))
+    assert {kind for kind, _, _ in kinds(watch.sees(fabric.answer()))} == {"port.admin_down"}
+    fabric.closed.clear()
+    assert {kind for kind, _, _ in kinds(watch.sees(fabric.answer()))} == {"port.up"}
+
+
 def test_a_link_that_trained_slower_is_told_also_when_it_was_down_in_between() -> None:
     fabric = Fabric()
     watch = known(fabric)
@@ -177,12 +186,27 @@ def test_an_adapter_that_hangs_hides_nothing_but_its_own_link() -> None:
     assert frozenset(("port:leaf2/2", "port:h2-2/mlx5_0/1")) not in links(watch)  # no power for ten minutes is
 
 
-def test_a_switch_that_hangs_makes_the_sweep_a_part() -> None:
-    fabric = Fabric(leaves=4, spines=2)
+def test_a_switch_that_hangs_hides_what_hangs_on_it_and_no_other_port() -> None:
+    fabric = Fabric(leaves=4, hosts=30)
     watch = known(fabric)
     fabric.mute.add("leaf3")
+    fabric.cut.add(("leaf2", 2))
+    step = watch.sees(fabric.answer())
+    assert [kind for kind, _, _ in kinds(step)] == ["port.down", "port.down", "monitor.partial_sweep"]
+    assert "1 switches do not answer" in step.events[-1].message
     for _ in range(LONG + 2):
-        assert "port.down" not in {one.kind for one in watch.sees(fabric.answer()).events}
+        assert {one.kind for one in watch.sees(fabric.answer()).events} <= {"monitor.partial_sweep"}
+    assert len(view(watch).hosts_under("switch:leaf3")) == 30
+    assert frozenset(("port:leaf2/2", "port:h2-2/mlx5_0/1")) in links(watch)  # nothing is counted as gone
+
+
+def test_several_switches_that_hang_make_nothing_believed() -> None:
+    fabric = Fabric(leaves=6, spines=2)
+    watch = known(fabric)
+    fabric.mute |= {"leaf3", "leaf4"}
+    fabric.cut.add(("leaf2", 2))
+    for _ in range(LONG + 2):
+        assert {one.kind for one in watch.sees(fabric.answer()).events} <= {"monitor.partial_sweep"}
     assert len(view(watch).hosts_under("switch:leaf3")) == 8
 
 
@@ -355,6 +379,15 @@ def test_a_description_that_nobody_answered_is_no_new_name() -> None:
     assert guid("leaf2") not in repr(fresh.edges)
 
 
+def test_a_switch_that_told_none_of_its_ports_is_not_taken_for_a_host() -> None:
+    watch = Watch()
+    watch.sees(Fabric(spines=2).answer(only=["leaf1", "leaf2"], warnings=(UNANSWERED.format("0,1,9"),)))
+    assert not [edge for edge in watch.edges if "spine" in repr(edge)]
+    assert len(view(watch).hosts_under("switch:leaf1")) == 8
+    watch.sees(Fabric(spines=2).answer())
+    assert view(watch).other_end("port:leaf1/9") == "port:spine1/1"
+
+
 # --- laws ---
 
 
@@ -380,4 +413,4 @@ def test_complaints_count_the_nodes_that_they_speak_of() -> None:
     told = [UNANSWERED.format("0,1,3").replace("0x11:0", attribute) for attribute in ("0x10:0", "0x12:0", "0x15:4")]
     assert len(trouble(told)) == 1
     assert len(trouble([*told, "ibwarn: [10708] mad_rpc: _do_madrpc failed; dport (Lid 3)"])) == 2
-    assert trouble(["-I- discovery done", ""]) == set()
+    assert trouble(["-I- discovery done", "", "can't open node name map file, failed to map names"]) == set()

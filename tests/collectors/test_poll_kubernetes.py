@@ -5,12 +5,15 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from collectors import host_kubernetes, job_kubernetes
 from collectors.formats import kubernetes_objects as objects
 from collectors.formats.kubernetes_events import spoken
 from collectors.formats.kubernetes_nodes import NodeWord, node_word
-from collectors.formats.kubernetes_pods import Member, masked, member
+from collectors.formats.kubernetes_pods import Member, member
+from collectors.formats.masking import masked
 from collectors.kubernetes_watch import Change as Seen
 from collectors.pod_ranks import ranks_of
 from collectors.refusals import EVERY_MS
@@ -47,8 +50,8 @@ def nodes(*polls: tuple[int, Any]) -> list[Event]:
     state, told = host_kubernetes.Hosts(), list[Event]()
     for number, (read_ms, change) in enumerate(polls, start=1):
         seen = [Seen(number, "/nodes", [word(one) for one in change], full=number == 1)] if change else []
-        state, events, _ = host_kubernetes.polled(state, seen, read_ms)
-        told += events
+        step = host_kubernetes.polled(state, seen, read_ms)
+        state, told = step.hosts, [*told, *step.events]
     return told
 
 
@@ -114,20 +117,47 @@ def test_missing_accelerators_are_told_at_once_none_at_all_after_a_minute() -> N
 
 
 def test_new_software_of_a_node_is_a_change() -> None:
-    state, _, _ = host_kubernetes.polled(host_kubernetes.Hosts(), [Seen(1, "/nodes", [word(node())], True)], T)
+    state = host_kubernetes.polled(host_kubernetes.Hosts(), [Seen(1, "/nodes", [word(node())], True)], T).hosts
     newer = node()
     newer["status"]["nodeInfo"]["kernelVersion"] = "6.8.0-60"
-    _, _, changes = host_kubernetes.polled(state, [Seen(2, "/nodes", [word(newer)])], T + S)
+    changes = host_kubernetes.polled(state, [Seen(2, "/nodes", [word(newer)])], T + S).changes
     assert [(one.target, one.what, one.old, one.new) for one in changes] == [
         ("host:n1", "kernel", "6.8.0-52", "6.8.0-60")
     ]
 
 
 def test_a_node_that_is_no_longer_listed_was_taken_away() -> None:
-    state, _, _ = host_kubernetes.polled(host_kubernetes.Hosts(), [Seen(1, "/nodes", [word(node())], True)], T)
-    state, events, _ = host_kubernetes.polled(state, [Seen(2, "/nodes", [], True)], T + S)
-    assert kinds(list(events)) == [("scheduler.host_drained", "deleted")]
-    assert state.hosts == {}
+    state = host_kubernetes.polled(host_kubernetes.Hosts(), [Seen(1, "/nodes", [word(node())], True)], T).hosts
+    step = host_kubernetes.polled(state, [Seen(2, "/nodes", [], True)], T + S)
+    assert kinds(list(step.events)) == [("scheduler.host_drained", "deleted")]
+    assert step.hosts.hosts == {}
+
+
+def test_labels_tell_what_hosts_hang_on() -> None:
+    def labelled(host: str, leaf: str) -> NodeWord:
+        told = node(host)
+        fabric = "network.topology.nvidia.com/"
+        told["metadata"]["labels"] = {"nvidia.com/gpu.clique": "u.1", f"{fabric}leaf": leaf, f"{fabric}spine": "s1"}
+        return word(told)
+
+    def edges(told: Any) -> list[tuple[str, str, int | None]]:
+        return sorted((one.child, one.parent, one.to_ms) for one in told)
+
+    first = host_kubernetes.polled(
+        host_kubernetes.Hosts(), [Seen(1, "/nodes", [labelled("n1", "l1"), labelled("n2", "l1")], True)], T
+    )
+    assert edges(first.edges) == [
+        ("host:n1", "fabric:u.1", None), ("host:n1", "switch:l1", None), ("host:n2", "fabric:u.1", None),
+        ("host:n2", "switch:l1", None), ("switch:l1", "switch:s1", None),
+    ]  # fmt: skip
+    again = host_kubernetes.remembered(first.edges)
+    assert host_kubernetes.polled(again, [], T).edges == []  # nothing was listed yet
+    moved = host_kubernetes.polled(
+        again, [Seen(1, "/nodes", [labelled("n1", "l1"), labelled("n2", "l2")], True)], T + S
+    )
+    assert edges(moved.edges) == [
+        ("host:n2", "switch:l1", T + S), ("host:n2", "switch:l2", None), ("switch:l2", "switch:s1", None)
+    ]  # fmt: skip
 
 
 KUBEFLOW = "training.kubeflow.org/"
@@ -343,6 +373,29 @@ def test_image_and_arguments_that_differ_from_the_attempt_before_are_changes() -
     ]
 
 
+def test_pods_of_different_places_are_no_change_of_the_job() -> None:
+    def one(index: int, role: str, uid: str, **more: Any) -> Any:
+        return torch(index, role, uid=uid, args=[f"--role={role}", f"--node-rank={index}"], **more)
+
+    site = Cluster().sees(T, one(0, "master", "a"), one(0, "worker", "b"), one(1, "worker", "c"), full=True)
+    site.sees(T + 9 * S, one(0, "master", "a", phase="Failed", state=terminated(1, T + 8 * S)))
+    for at, told in enumerate((one(1, "worker", "f"), one(0, "worker", "e"), one(0, "master", "d")), start=20):
+        site.sees(T + at * S, told)
+    assert site.changes == []
+    assert {placed.attempt for placed in site.placements} == {0, 1}
+
+
+def test_an_attempt_that_some_pods_outlive_begins_after_the_one_before() -> None:
+    site = Cluster().sees(T, *THREE, full=True)
+    again = {"running": {"startedAt": iso(T + 70 * S)}}
+    site.sees(T + 70 * S, torch(0, restarts=1, state=again, last=terminated(1, T + 59 * S)))
+    _, first, second = site.placements
+    assert (first.to_ms, second.from_ms) == (T + 59 * S, T + 59 * S)
+    later = Cluster(job_kubernetes.remembered(site.placements))
+    later.sees(T + 90 * S, THREE[0], torch(0, restarts=1, state=again), THREE[2], full=True)
+    assert later.placements == []
+
+
 def test_secrets_in_arguments_are_struck_out() -> None:
     told = masked(["train", "--wandb-api-key=abc", "--token", "xyz", "HF_TOKEN=hf_1", "--lr", "1"])
     assert " ".join(told) == "train --wandb-api-key=*** --token *** HF_TOKEN=*** --lr 1"
@@ -378,6 +431,51 @@ def test_what_ran_while_the_poller_was_away_is_ended_and_what_runs_on_goes_on() 
     moved = Cluster(job_kubernetes.remembered(before.placements))
     moved.sees(T + 60 * S, *THREE[:2], torch(1, host="n8", uid="x", since=T + 50 * S), full=True)
     assert [one[:3] for one in moved.told()] == [(0, "gone", ("n0", "n1", "n2")), (1, "running", ("n0", "n1", "n8"))]
+
+
+def test_the_pods_of_a_large_job_that_begin_one_by_one_are_told_once_a_poll() -> None:
+    jobs = job_kubernetes.Jobs()
+    pods = [short(pod(f"s-{at}", f"n{at}", {"batch.kubernetes.io/job-name": "s", INDEX: str(at)})) for at in range(400)]
+    step = job_kubernetes.polled(jobs, [Seen(at, "/api/v1/pods", [one]) for at, one in enumerate(pods, 1)], T)
+    assert [len(one.hosts) for one in step.placements] == [1, 400]
+
+
+STATES = st.sampled_from(["runs", "crashed", "again", "failed", "done", "leaves", "gone", "lost", "refused"])
+
+
+def in_state(index: int, state: str, uid: int, at_ms: int) -> Any:
+    labels = {"batch.kubernetes.io/job-name": "s", INDEX: str(index)}
+    told: dict[str, dict[str, Any]] = {
+        "crashed": {"state": {}, "last": terminated(134, at_ms)},
+        "again": {"restarts": 1, "last": terminated(134, at_ms), "since": at_ms},
+        "failed": {"phase": "Failed", "state": terminated(1, at_ms)},
+        "done": {"phase": "Succeeded", "state": terminated(0, at_ms, "Completed")},
+        "leaves": {"leaves": at_ms},
+        "refused": {"phase": "Failed", "reason": "OutOfnvidia.com/gpu", "refused": True},
+    }
+    return pod(f"s-{index}", f"n{index}", labels, uid=f"{index}.{uid}", **told.get(state, {}))
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), STATES, st.integers(0, 2)), max_size=30))
+def test_laws_of_any_order_of_words(words: list[tuple[int, str, int]]) -> None:
+    site = Cluster().sees(T, full=True)
+    for number, (index, state, uid) in enumerate(words, start=1):
+        at_ms = T + number * S
+        site.sees(at_ms, in_state(index, state, uid, at_ms), full=state == "lost", gone=state == "gone")
+    open_: set[int] = set()
+    newest, over, end_ms = -1, set[int](), 0
+    for one in site.placements:
+        assert one.attempt >= newest
+        assert one.attempt not in over  # an end stands as first told
+        assert one.to_ms is None or one.from_ms is None or one.to_ms >= one.from_ms
+        assert one.attempt in open_ or one.from_ms is None or one.from_ms >= end_ms  # attempts do not overlap
+        newest, end_ms = one.attempt, one.to_ms or end_ms
+        if one.to_ms is None:
+            open_.add(one.attempt)
+        else:
+            over.add(one.attempt)
+    assert len(open_ - over) <= 1
+    assert over <= open_
 
 
 def says(reason: str, count: int, uid: str = "e", kind: str = "Node", **more: Any) -> Any:

@@ -151,7 +151,7 @@ def test_a_driver_that_says_nothing_is_waited_for_no_longer(root: Path, hangs: s
     source._host.shared.driver = (NOW - 500, [LOST | {"pci": "0000:cb:00.0"}])  # of before the event: says nothing
     source._host.shared.look_after(hard())
     assert told(source.collect(NOW)) == []
-    assert told(source.collect(NOW + 2_200)) == []
+    assert told(source.collect(NOW + 1_900)) == []
     reread, saved = told(source.collect(NOW + 2_400))
     assert reread.attributes["confirmed"] == "unknown"
     assert json.loads((Path(saved.attributes["path"]) / "readings.json").read_text())["driver"] == (

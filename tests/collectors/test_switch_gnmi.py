@@ -7,12 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from collectors import switch_gnmi
+from collectors import gnmi_stream, switch_gnmi
 from collectors.asking import Target
-from collectors.gnmi_stream import Access, Streams
-from collectors.poll import CATALOGUE, Outgoing, PollFailed, Source, sources
+from collectors.gnmi_access import Access
+from collectors.gnmi_stream import Streams
+from collectors.poll import CATALOGUE, Outgoing, Poller, PollFailed, Source, sources
+from sickbay import topics
 from sickbay.config import ConfigError
+from sickbay.log import tasks_of
+from sickbay.log.memory import MemoryLog
+from sickbay.log.reading import records
 from sickbay.messages import Change, Edge, Event, Relation
+from sickbay.selfmetrics import SelfMetrics
 from sickbay.settings import Config
 from sickbay.source_settings import Gnmi
 from tests.services import gnmi
@@ -40,7 +46,7 @@ class Site:
 
     def __init__(self, *switches: gnmi.Switch, clock: Callable[[], float] = time.time, timeout_s: float = 1.0) -> None:
         roots = (switches[0].folder / "switch.crt").read_bytes()
-        access = Access(0.5, timeout_s, user="reader", password="secret", roots=roots)
+        access = Access(0.5, timeout_s, "reader", "secret", roots, certificate_name="localhost")
         wanted = [Target(f"leaf{place}", switch.address) for place, switch in enumerate(switches, 1)]
         self.streams = Streams(wanted, access, clock, pause_s=0.1)
         self.source: Source[int] = switch_gnmi.source(self.streams)
@@ -73,6 +79,10 @@ class Site:
         found = [one.message for one in self.told if isinstance(one.message, Event)]
         return [one.kind for one in found if not component or one.component == component]
 
+    def links(self) -> list[tuple[str, str]]:
+        edges = [one.message for one in self.told if isinstance(one.message, Edge)]
+        return [(one.child, one.parent) for one in edges if one.relation is Relation.LINK_END]
+
     def words(self) -> list[str]:
         return [one.message.message for one in self.told if isinstance(one.message, Event)]
 
@@ -96,10 +106,8 @@ def followed(switch: gnmi.Switch) -> Iterator[Site]:
 
 
 def test_states_counters_cables_and_names(switch: gnmi.Switch, followed: Site) -> None:
-    followed.until(lambda: any(isinstance(one.message, Edge) for one in followed.told), "a cable")
-    edges = [one.message for one in followed.told if isinstance(one.message, Edge)]
-    links = [(one.child, one.parent) for one in edges if one.relation is Relation.LINK_END]
-    assert links == [("port:gpu07/eth2", "port:leaf1/Ethernet4")]
+    followed.until(followed.links, "a cable")
+    assert followed.links() == [("port:gpu07/eth2", "port:leaf1/Ethernet4")]
     switch.tell({f"{PORT}/state/counters/in-octets": "2000", f"{PORT}/state/counters/in-errors": 3})
     followed.until(lambda: followed.rows["port:leaf1/Ethernet4"].get("rx_bytes_total") == 2000, "counters")
     assert followed.rows["port:leaf1/Ethernet4"] == {"up": 1.0, "rx_bytes_total": 2000.0, "rx_errors_total": 3.0}
@@ -173,7 +181,7 @@ def test_one_dead_switch_holds_up_no_other_and_a_wrong_certificate_is_no_switch(
     other.mkdir()
     with gnmi.running(other) as stranger:
         site = Site(switch, stranger)
-        site.streams.followed[1].target.address  # noqa: B018 - its certificate is not among the roots
+        # the other's certificate is not among the roots
         site.until(lambda: "port:leaf1/Ethernet4" in site.rows, "the first")
         site.until(lambda: site.rows.get("switch:leaf2") == {"up": 0.0}, "the other")
         assert stranger.calls == []
@@ -181,9 +189,7 @@ def test_one_dead_switch_holds_up_no_other_and_a_wrong_certificate_is_no_switch(
 
 
 def test_nobody_has_answered_yet_is_a_failure_with_the_reason(switch: gnmi.Switch) -> None:
-    site = Site(switch)
     switch.stop()
-    site.end()
     site = Site(switch)
     deadline = time.monotonic() + WAIT_S
     failure = ""
@@ -210,6 +216,20 @@ def test_hostile_updates_are_counted_and_the_stream_goes_on(switch: gnmi.Switch,
     assert followed.rows["port:leaf1/Ethernet4"]["rx_bytes_total"] == 1000.0
 
 
+def test_samples_that_stop_end_the_connection_and_questions_without_an_answer_do_not(
+    switch: gnmi.Switch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gnmi_stream, "QUIET_SAMPLES", 1)
+    site = Site(switch, timeout_s=0.5)
+    site.until(lambda: switch.streams == QUESTIONS and "switch:leaf1" in site.rows, "followed")
+    time.sleep(2.0)
+    site.poll()
+    assert "monitor.blind" not in site.events(), "nothing flowed: silence says nothing"
+    switch.tell({f"{PORT}/state/counters/in-octets": 2000})
+    site.until(lambda: any("counters: silent" in text for text in site.words()), "silent")
+    site.end()
+
+
 def test_sonic_s_databases_are_asked_by_their_targets(switch: gnmi.Switch) -> None:
     switch.models = ("sonic-db",)
     switch.state = {
@@ -233,3 +253,24 @@ def test_settings_that_cannot_work_are_told(tmp_path: Path) -> None:
     for settings, text in wrong:
         with pytest.raises(ConfigError, match=text):
             sources(["gnmi"], Config(gnmi=settings))
+
+
+def test_the_stage_writes_frames_and_sealed_events_under_the_switch(switch: gnmi.Switch) -> None:
+    log, site = MemoryLog(), Site(switch)
+    site.source.every_s = 0.05
+    poller = Poller([site.source], log.appender(), SelfMetrics(), lambda text: None, b"k" * 32)
+    reader = log.reader()
+    deadline, keys = time.monotonic() + WAIT_S, dict[str, set[bytes]]()
+    while time.monotonic() < deadline and not {topics.TELEMETRY, topics.EVENTS, topics.TOPOLOGY} <= keys.keys():
+        poller.step(round(time.time() * 1000))
+        if topics.TELEMETRY in keys:
+            switch.tell({f"{PORT}/state/oper-status": "DOWN"})
+        for topic in (topics.TELEMETRY, topics.EVENTS, topics.TOPOLOGY):
+            for task in tasks_of(log.topics, [topic]):
+                keys.setdefault(topic, set()).update(record.key for record in records(reader, task))
+            if not keys[topic]:
+                del keys[topic]
+        time.sleep(0.05)
+    poller.close()
+    assert keys[topics.TELEMETRY] == keys[topics.EVENTS] == {b"leaf1"}
+    assert {b"port:leaf1/Ethernet4", b"port:gpu07/eth2"} <= keys[topics.TOPOLOGY]

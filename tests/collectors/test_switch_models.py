@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pygnmi.spec.v080 import gnmi_pb2
 
 from collectors.formats.switch_facts import Fact, Part
-from collectors.gnmi_stream import path_of
+from collectors.gnmi_access import path_of
 from collectors.gnmi_updates import MOST_JSON, OPENCONFIG, SONIC, Reader
 
 IF = "/interfaces/interface[name=Ethernet12/1]"

@@ -48,7 +48,7 @@ def test_interfaces_are_known_by_name_and_a_name_that_two_bear_names_neither() -
 def test_a_narrow_counter_that_goes_round_goes_on_and_is_not_told_where_it_may_have_gone_round_twice() -> None:
     wide = Wide()
     assert facts(ROWS, wide)["Ethernet5", "rx_bytes_total"] == 4_294_967_000.0
-    later = {**ROWS, "ifInOctets": {(5,): 704}}
+    later: dict[str, dict[tuple[int, ...], Value]] = {**ROWS, "ifInOctets": {(5,): 704}}
     assert facts(later, wide, T + 10_000)["Ethernet5", "rx_bytes_total"] == 4_294_968_000.0
     assert ("Ethernet5", "rx_bytes_total") not in facts(later, wide, T + 3_600_000), "1 Gb/s goes round in 34 s"
 
@@ -63,7 +63,10 @@ def test_sensors_have_scale_and_precision_and_belong_to_ports_by_alias_or_by_nam
         "entPhySensorOperStatus": {(1,): 1, (2,): 1, (3,): 1, (4,): 2, (5,): 1, (6,): 1, (7,): 1},
         "entPhySensorUnitsDisplay": {(7,): b"dBm"},
         "entPhysicalDescr": {
-            (1,): b"board", (2,): b"Rx Power Sensor lane 2", (3,): b"Tx power of Ethernet1/1", (7,): b"DOM Rx, Ethernet1",
+            (1,): b"board",
+            (2,): b"Rx Power Sensor lane 2",
+            (3,): b"Tx power of Ethernet1/1",
+            (7,): b"DOM Rx, Ethernet1",
         },
         "entPhysicalContainedIn": {(2,): 20, (20,): 21, (21,): 20},
         "entAliasMappingIdentifier": {(20, 0): b"1.3.6.1.2.1.2.2.1.1.7"},
@@ -114,8 +117,9 @@ def test_neighbours_by_the_port_s_id_or_its_index() -> None:
     assert {one.key for one in told} == {"Ethernet1", "Ethernet2"}
 
 
-def clocks(at_ms: int, agent_ms: int | None = None, system_ms: int | None = None, starts: int | None = None, **octets: float) -> Clocks:  # fmt: skip
-    return Clocks(at_ms, agent_ms, system_ms, starts, octets)
+def clocks(*told: int | None, **octets: float) -> Clocks:
+    at_ms, agent_ms, system_ms, starts = (*told, None, None, None)[:4]
+    return Clocks(at_ms or 0, agent_ms, system_ms, starts, octets)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +131,7 @@ def clocks(at_ms: int, agent_ms: int | None = None, system_ms: int | None = None
         (clocks(0, 500_000, 900_000), clocks(30_000, 10_000, 930_000), "agent"),
         (clocks(0, 500_000, 900_000), clocks(30_000, 10_000, 12_000), "system"),
         (clocks(0, ROUND_MS - 10_000), clocks(30_000, 20_000), ""),
-        (clocks(0, ROUND_MS - 10_000, starts=4), clocks(30_000, 900, starts=4), ""),
+        (clocks(0, ROUND_MS - 10_000, None, 4), clocks(30_000, 900, None, 4), ""),
         (clocks(0, 500_000, 900_000, 4), clocks(30_000, 1_000, 930_000, 5), "agent"),
         (clocks(0), clocks(30_000), ""),
     ],

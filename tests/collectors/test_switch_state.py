@@ -2,14 +2,17 @@
 
 import math
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from collectors.formats.switch_facts import Fact, Part, counter, is_logical, power, real, since_1970_s, speed, state
 from collectors.streamed import Streamed
 from collectors.switch_ports import SETTLE_MS
 from collectors.switch_records import names_of, outgoing, remember
 from collectors.switch_state import MOST_PARTS, ROW_MS, Switch, device_time
-from sickbay.messages import Change, Edge, Event, Identity, Relation
+from sickbay.messages import Change, Edge, Event, Identity, Relation, decode, encode
 from sickbay.schema import Samples
 
 T = 1_773_203_400_000
@@ -58,6 +61,13 @@ def test_a_port_that_goes_down_is_told_after_it_settled_with_the_time_of_the_cha
     assert row(switch, "port") == {"up": 0.0}
 
 
+def test_who_told_all_at_once_is_not_waited_for() -> None:
+    switch = leaf()
+    switch.take([port("oper", "down"), *heard(system="gpu07", port="eth2")], T + 30_000, T + 30_000)
+    told = switch.records(T + 30_000, OWN, whole=True)
+    assert [type(one) for one in told] == [Event, Edge]
+
+
 def test_a_port_that_a_person_closed_is_no_lost_link_in_whichever_order_it_is_told() -> None:
     for facts in ([port("oper", "down"), port("admin", "down")], [port("admin", "down"), port("oper", "down")]):
         switch = leaf()
@@ -79,8 +89,11 @@ def test_a_closed_port_that_is_opened_comes_up_with_the_change_before() -> None:
 def test_a_port_that_is_down_at_the_first_look_was_perhaps_never_used() -> None:
     switch = Switch("leaf1", "gnmi")
     switch.take([port("admin", "up"), port("oper", "down")], T, T)
-    assert kinds(switch, T + 60_000) == ["Edge"]
+    assert kinds(switch, T + 60_000) == []
+    assert list(switch.standing()) == [], "no part of the switch that could be lost"
     assert row(switch, "port")["up"] == 0.0
+    switch.take([port("oper", "up")], T + 70_000, T + 70_000)
+    assert kinds(switch, T + 80_000) == ["Edge", "port.up"]
 
 
 def test_a_short_flap_is_both_a_down_and_an_up() -> None:
@@ -96,6 +109,28 @@ def test_a_change_while_nobody_listened_is_dated_by_the_port_s_own_last_change()
     (event,) = switch.records(T + 95_000, OWN)
     assert isinstance(event, Event)
     assert event.at_ms == T + 60_000
+
+
+def test_a_port_closed_between_two_looks_is_dated_by_its_own_last_change_too() -> None:
+    switch = leaf(port("last_change_s", T / 1000 - 500))
+    switch.take(
+        [port("admin", "down"), port("oper", "down"), port("last_change_s", T / 1000 + 4)], T + 30_000, T + 30_000
+    )
+    assert [one.at_ms for one in switch.records(T + 30_001, OWN) if isinstance(one, Event | Change)] == [T + 4_000] * 2
+
+
+def test_a_person_who_closes_a_port_that_was_lost_before_does_not_excuse_the_loss() -> None:
+    switch = leaf(port("last_change_s", T / 1000 - 500))
+    switch.take([port("oper", "down"), port("last_change_s", T / 1000 + 4)], T + 5_000, T + 5_000)
+    assert kinds(switch, T + 8_000) == ["port.down"]
+    switch.take([port("admin", "down")], T + 90_000, T + 90_000)
+    assert [one.at_ms for one in switch.records(T + 90_001, OWN) if isinstance(one, Event)] == [T + 90_000]
+
+
+def test_an_old_last_change_dates_nothing() -> None:
+    switch = leaf(port("last_change_s", T / 1000 - 50))
+    switch.take([port("oper", "down")], T + 5_000, T + 5_000)
+    assert [one.at_ms for one in switch.records(T + 8_000, OWN) if isinstance(one, Event)] == [T + 5_000]
 
 
 def test_logical_interfaces_tell_neither_rows_nor_events() -> None:
@@ -182,24 +217,24 @@ def test_a_component_named_after_its_port_is_that_port_s_module() -> None:
 def test_a_cable_has_the_names_of_both_ends_sources_and_stands_when_it_falls_silent() -> None:
     switch = leaf()
     switch.take(heard(system="gpu07.dc.example", port="eth2", port_type="INTERFACE_NAME"), T + 1, T + 1)
-    (edge,) = switch.records(T + 2, OWN)
+    (edge,) = switch.records(T + 2_000, OWN)
     assert isinstance(edge, Edge)
     assert (edge.child, edge.parent, edge.relation) == ("port:gpu07/eth2", "port:leaf1/Ethernet4", Relation.LINK_END)
-    switch.take([Fact(Part.NEIGHBOUR, "Ethernet4", "", None, "1")], T + 5, T + 5)
-    assert switch.records(T + 6, OWN) == []
+    switch.take([Fact(Part.NEIGHBOUR, "Ethernet4", "", None, "1")], T + 5_000, T + 5)
+    assert switch.records(T + 6_000, OWN) == []
     assert edge in list(switch.standing())
 
 
 def test_another_cable_ends_the_one_before() -> None:
     switch = leaf()
     switch.take(heard(system="gpu07", port="eth2"), T + 1, T + 1)
-    switch.records(T + 2, OWN)
-    switch.take(heard(system="gpu08", port="eth2"), T + 9, T + 9)
-    old, new = switch.records(T + 10, OWN)
+    switch.records(T + 2_000, OWN)
+    switch.take(heard(system="gpu08", port="eth2"), T + 9_000, T + 9)
+    old, new = switch.records(T + 20_000, OWN)
     assert isinstance(old, Edge)
     assert isinstance(new, Edge)
-    assert (old.child, old.to_ms) == ("port:gpu07/eth2", T + 10)
-    assert (new.child, new.from_ms) == ("port:gpu08/eth2", T + 10)
+    assert (old.child, old.to_ms) == ("port:gpu07/eth2", T + 20_000)
+    assert (new.child, new.from_ms) == ("port:gpu08/eth2", T + 20_000)
 
 
 def test_two_switches_tell_one_link_once() -> None:
@@ -207,9 +242,20 @@ def test_two_switches_tell_one_link_once() -> None:
     leaf1.take(heard(system="spine1.dc", port="Ethernet9"), T + 1, T + 1)
     spine1.take([port("oper", "up", "Ethernet9")], T, T)
     spine1.take(heard(key="Ethernet9", system="leaf1", port="Ethernet4"), T + 1, T + 1)
-    (one,) = leaf1.records(T + 2, OWN)
-    (_, other) = spine1.records(T + 2, OWN)
+    (one,) = leaf1.records(T + 2_000, OWN)
+    (_, other) = spine1.records(T + 2_000, OWN)
     assert one == other
+
+
+def test_a_switch_that_tells_its_own_name_late_is_joined_then() -> None:
+    switch = leaf()
+    switch.take(heard(system="rack9-tor", port="Ethernet9"), T + 1, T + 1)
+    switch.records(T + 2_000, OWN)
+    old, new = switch.records(T + 3_000, OWN | {"rack9-tor": "spine1"})
+    assert isinstance(old, Edge)
+    assert isinstance(new, Edge)
+    assert (old.child, old.to_ms) == ("port:rack9-tor/Ethernet9", T + 3_000)
+    assert {new.child, new.parent} == {"port:leaf1/Ethernet4", "port:spine1/Ethernet9"}
 
 
 @pytest.mark.parametrize(
@@ -314,25 +360,19 @@ def test_what_the_log_did_not_take_is_told_again_and_the_oldest_is_dropped_beyon
     again = kept.polled(0, edges, ())  # the log failed: the same state is polled
     assert len(again.told) == 2 * len(first.told)
     assert kept.polled(again.state, (), ()).told == ()
-    flood = kept.polled(5, edges * 30_000, (Samples("switch", [], *_empty()),) * 3_000)
+    flood = kept.polled(5, edges * 30_000, (Samples("switch", [], np.array([], np.int64), {}),) * 3_000)
     assert (len(flood.told), len(flood.samples), flood.unparsed) == (20_000, 2_000, 11_000)
-
-
-def _empty() -> tuple[object, dict[str, object]]:
-    import numpy as np
-
-    return np.array([], np.int64), {}
 
 
 def test_links_of_an_earlier_run_are_ended_by_a_later_one() -> None:
     first = leaf()
     first.take(heard(system="gpu07", port="eth2"), T + 1, T + 1)
-    told = first.records(T + 2, OWN)
+    told = first.records(T + 2_000, OWN)
     later = leaf()
-    remember([later], told)  # type: ignore[arg-type]
-    later.take(heard(system="gpu08", port="eth2"), T + 9, T + 9)
-    assert [(one.child, one.to_ms) for one in later.records(T + 10, OWN) if isinstance(one, Edge)] == [
-        ("port:gpu07/eth2", T + 10), ("port:gpu08/eth2", None),
+    remember([later], told)
+    later.take(heard(system="gpu08", port="eth2"), T + 9_000, T + 9)
+    assert [(one.child, one.to_ms) for one in later.records(T + 20_000, OWN) if isinstance(one, Edge)] == [
+        ("port:gpu07/eth2", T + 20_000), ("port:gpu08/eth2", None),
     ]  # fmt: skip
 
 
@@ -343,3 +383,39 @@ def test_switches_are_known_by_the_settings_names_and_by_what_they_call_themselv
     assert told["rack7-tor-a"] == told["rack7-tor-a.dc"] == "leaf1"
     assert "same" not in told
     assert told["leaf3"] == "leaf3"
+
+
+_WORDS = st.sampled_from(
+    ["oper", "admin", "module", "last_change_s", "type", "rx_bytes_total", "up", "present", "serial", "receive", "send",
+     "bias", "celsius", "receive_low", "system", "port", "port_type", "boot_s", "software", "config_s", "watts", ""]
+)  # fmt: skip
+_NUMBERS = (
+    "last_change_s", "rx_bytes_total", "up", "receive", "send", "bias", "celsius", "receive_low", "boot_s", "config_s",
+    "watts",
+)  # fmt: skip
+
+
+@st.composite
+def _facts(draw: st.DrawFn) -> Fact:
+    word = draw(_WORDS)
+    reals = st.floats(-1e12, 1e12) | st.just(-math.inf) if word in ("receive", "send") else st.floats(-1e12, 1e12)
+    texts = st.sampled_from(["up", "down", "", "yes", "no", "Ethernet0", "gpu07", "a/b", "\x00x\u202e", "9" * 300])
+    value = draw(st.none() | (reals if word in _NUMBERS else texts))
+    key = draw(st.sampled_from(["Ethernet0", "Vlan1", "x" * 100, "", "a b/\n"]))
+    return Fact(draw(st.sampled_from(Part)), key, word, value, draw(st.sampled_from(["", "1", "99", "CRITICAL", "x"])))
+
+
+@given(st.lists(st.lists(_facts(), max_size=8), max_size=12))
+def test_whatever_a_switch_tells_is_a_record_that_can_be_sent_and_a_closed_port_tells_no_state(
+    told: list[list[Fact]],
+) -> None:
+    switch = Switch("leaf1", "gnmi")
+    for step, facts in enumerate(told):
+        now_ms = T + step * 700
+        switch.take(facts, now_ms, now_ms)
+        closed = {port.component for port in switch.ports.values() if port.admin == "down"}
+        for samples in switch.samples(now_ms):
+            for place, component in enumerate(samples.component):
+                assert component not in closed or "up" not in samples.values or math.isnan(samples.values["up"][place])
+        for record in switch.records(now_ms, OWN):
+            assert decode(encode(outgoing(record, "leaf1").message)) is not None

@@ -39,7 +39,7 @@ def test_the_example_settings_are_good_and_touch_nothing() -> None:
 
 def test_the_settings_that_are_commented_out_are_good_too(tmp_path: Path) -> None:
     text = (FOLDER / "sickbay.toml").read_text()
-    opened = re.sub(r"^# (\w+ = .*)$", r"\1", text, flags=re.M)
+    opened = re.sub(r"^# ((?:\w+ = |\[\w+\] +#).*)$", r"\1", text, flags=re.M)
     assert opened != text
     (tmp_path / "sickbay.toml").write_text(opened)
     assert load(tmp_path / "sickbay.toml").remediation.test_command == ("/opt/site/bin/node-test",)

@@ -1,6 +1,6 @@
 """Any bytes: no format raises, crashes or hangs. Each worker is a process of its own, so that a crash is seen.
 
-15 formats, 5,000 inputs each and 40,000 for logs (every grammar's samples): 110,000 inputs; `make fuzz` ten times that.
+5,000 inputs of every document format and 40,000 of logs (every grammar's samples); `make fuzz` ten times that.
 """
 
 import os

@@ -76,6 +76,8 @@ def test_cables_mounts_and_written_edges() -> None:
     link = {("port:h1/mlx5_0", "link_end", "port:leaf1/Ethernet1/1")}
     assert told(taken("a_device,a_port,b_device,b_port\nh1,mlx5_0,leaf1,Ethernet1/1\n")[0]) == link
     assert told(taken("host,port,switch,switch_port\nh1,mlx5_0,leaf1,Ethernet1/1\n")[0]) == link
+    assert told(taken("switch,port,host,nic\nleaf1,Ethernet1/1,h1,mlx5_0\n")[0]) == link
+    assert told(taken("switch,port,host\nleaf1,Ethernet1/1,h1\n")[0]) == {("host:h1", "attached_to", "switch:leaf1")}
     assert told(taken("host,filesystem,storage\nh1,scratch,fs1\n")[0]) == {
         ("filesystem:h1/scratch", "mounts", "storage:fs1")
     }
@@ -198,3 +200,9 @@ def test_every_word_of_a_role_is_a_kind() -> None:
     assert {Kind(kind) for _, kind in inventory_rows.table().roles["words"]} <= {
         Kind.HOST, Kind.SWITCH, Kind.PDU, Kind.CDU, Kind.STORAGE,
     }  # fmt: skip
+
+
+def test_a_list_that_stands_for_too_much_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inventory, "MAX_RECORDS", 10)
+    records, tally = taken('host,rack\n"h[1-99]",r1\n"h[1-99]",r2\n')
+    assert (len(records), tally.unparsed, tally.notes) == (10, 1, ["only the first 10 edges were read"])

@@ -59,8 +59,11 @@ def tokens(folder: Path, **rows: Mapping[str, Any]) -> Path:
 def config(folder: Path, *, key_file: str = "", require_signed: bool = False, **listen: Any) -> Config:
     """Settings of a listener on a free port of loopback; `all` may send all for hosts n*, `one` metrics of n1."""
     certified(folder)
-    rows = {"all": {"hosts": ["n*", "rack:*"], "kinds": ALL}, "one": {"hosts": ["n1"], "kinds": ["metrics"]}}
-    told = {"address": "127.0.0.1:0", "tokens_file": str(tokens(folder, **rows))} | listen
+    rows: dict[str, Mapping[str, Any]] = {
+        "all": {"hosts": ["n*", "rack:*"], "kinds": ALL},
+        "one": {"hosts": ["n1"], "kinds": ["metrics"]},
+    }
+    told: dict[str, Any] = {"address": "127.0.0.1:0", "tokens_file": str(tokens(folder, **rows))} | listen
     files = {"certificate_file": str(folder / "server.crt"), "private_key_file": str(folder / "server.key")}
     security = Security(key_file=key_file, require_signed=require_signed)
     return Config(listen=Listen(**(files | told)), security=security)

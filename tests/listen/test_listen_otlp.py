@@ -13,9 +13,9 @@ from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 
 from collectors.formats.metric_names import targets
 from collectors.listen import Request, Unfit
+from collectors.listen.memory import SeriesMemory
 from collectors.listen.otlp_logs import read as read_logs
 from collectors.listen.otlp_metrics import read as read_metrics
-from collectors.listen.series import SeriesMemory
 from tests.listen.listen_kit import EVENTS, NOW_MS, site
 
 NS = NOW_MS * 1_000_000
@@ -155,7 +155,8 @@ def test_logs_of_other_hosts_are_left_out() -> None:
 def test_damaged_bodies_are_refused(read: Any, kind: str) -> None:
     message = json_format.ParseDict(logs(text(LOST)), logs_service_pb2.ExportLogsServiceRequest())
     whole = json.dumps(logs(text(LOST))).encode() if kind.endswith("json") else message.SerializeToString()
-    bodies = [whole[:-3], b"\xff" * 50, b"[" * 50_000, b'{"resourceLogs": 7}']
+    many = b'{"resourceLogs": [' + b"{}," * 300_000 + b"{}]}" if kind.endswith("json") else b"\x0a\x00" * 100_000
+    bodies = [whole[:-3], many, b"\xff" * 50, b"[" * 50_000, b'{"resourceLogs": 7}']
     for body in [*bodies, *(whole[:end] for end in range(0, 60, 7))]:
         with suppress(Unfit):
             told = read(Request(body, {"content-type": kind}, {}, NOW_MS), SeriesMemory(), lambda component: True)

@@ -153,7 +153,7 @@ def test_frames_need_their_layout_and_facts_their_owner(tmp_path: Path) -> None:
 )
 def test_settings_that_do_not_do_are_told(told: dict[str, str], match: str) -> None:
     with pytest.raises(UnfitPlace, match=match):
-        open_appender(LogSettings(engine="https", **({"url": "https://127.0.0.1:1"} | told)))
+        open_appender(replace(LogSettings(engine="https", url="https://127.0.0.1:1"), **told))
     with pytest.raises(UnfitPlace, match="agents"):
         open_log(LogSettings(engine="https", url="https://127.0.0.1:1"))
 

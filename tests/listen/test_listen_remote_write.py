@@ -8,11 +8,11 @@ import cramjam
 import pytest
 
 from collectors.listen import Request, Unfit
+from collectors.listen.memory import SeenSeries, SeriesMemory
 from collectors.listen.remote_write import read
-from collectors.listen.series import SeenSeries, SeriesMemory
 from collectors.listen.unpack import unpacked
 from sickbay.selfmetrics import LISTEN_REFUSED
-from tests.listen.listen_kit import EVENTS, NOW_MS, Row, Site, card, config, site, tokens, written, written_v2
+from tests.listen.listen_kit import EVENTS, NOW_MS, Row, Site, card, config, site, tokens, values, written, written_v2
 
 STALE = struct.unpack("<d", struct.pack("<Q", 0x7FF0000000000002))[0]
 TEMPERATURE, UTILISATION, CODE = "DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_XID_ERRORS"
@@ -129,6 +129,31 @@ def test_series_without_a_host_are_counted_and_said(tmp_path: Path) -> None:
         assert one.frames() == []
 
 
+def test_what_is_remembered_of_a_series_changes_nothing_that_it_tells() -> None:
+    names = (TEMPERATURE, UTILISATION, "DCGM_FI_DEV_POWER_USAGE", "node_load1")
+    warm = SeriesMemory()
+    for turn in range(6):
+        at_ms = NOW_MS + 1000 * turn
+        rows = [
+            (
+                card(name, f"n{host}", "" if turn < 3 and host == 1 else "00000000:CB:00.0"),
+                [(40.0 + turn + host, at_ms)],
+            )
+            for name in names
+            for host in range(3)
+        ]
+        cold = told(rows, SeriesMemory(), now_ms=at_ms)
+        again = told(rows, warm, now_ms=at_ms)
+        assert again.written == cold.written == len(rows)
+        for table, column in (
+            ("accelerator", "temperature_celsius"),
+            ("accelerator", "power_watts"),
+            ("host", "load_1m"),
+        ):
+            assert values(again.samples, table, column) == values(cold.samples, table, column)
+    assert any(warm.seen.seen.values())
+
+
 HOSTILE = [
     (b"", 400),
     (b"\x00", 204),  # an empty message
@@ -140,6 +165,8 @@ HOSTILE = [
     (written([({**card(TEMPERATURE), "long": "x" * (3 << 20)}, [(41.0, NOW_MS)])]), 400),
     (written([({f"l{place}": "x" for place in range(500)} | card(TEMPERATURE), [(41.0, NOW_MS)])]), 400),
     (written([(card(TEMPERATURE), [])] * 60_000), 413),
+    (written([(card(TEMPERATURE), [(41.0, NOW_MS)] * 210_000)]), 413),
+    (written([({"__name__": TEMPERATURE, "long": "x" * (10 << 20)}, [(41.0, NOW_MS)])]), 413),
 ]
 
 

@@ -8,6 +8,7 @@ import ssl
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,15 +23,14 @@ from tests.listen.listen_kit import CHANGES, NOW_MS, Held, Site, card, config, s
 ROWS = [(card("DCGM_FI_DEV_GPU_TEMP"), [(41.0, NOW_MS)])]
 
 
-def started(**listen: str) -> None:
-    folder = Path(listen.pop("folder"))
+def started(folder: Path, **listen: Any) -> None:
     Listener(Context(config(folder, **listen), MemoryLog(), SelfMetrics(), print))
 
 
 @pytest.mark.parametrize("key", ["address", "certificate_file", "private_key_file", "tokens_file"])
 def test_nothing_listens_without_tls_and_tokens(tmp_path: Path, key: str) -> None:
     with pytest.raises(ConfigError, match=key):
-        started(folder=str(tmp_path), **{key: ""})
+        started(tmp_path, **{key: ""})
 
 
 def test_settings_that_contradict_are_told(tmp_path: Path) -> None:
@@ -38,13 +38,13 @@ def test_settings_that_contradict_are_told(tmp_path: Path) -> None:
         Listener(Context(config(tmp_path, require_signed=True), MemoryLog(), SelfMetrics(), print))
     (tmp_path / "other.key").write_text("no key")
     with pytest.raises(ConfigError, match="private_key_file"):
-        started(folder=str(tmp_path), private_key_file=str(tmp_path / "other.key"))
+        started(tmp_path, private_key_file=str(tmp_path / "other.key"))
     (tmp_path / "bad.toml").write_text('[a]\nsha256 = "12"\nhosts = []\nkinds = []')
     with pytest.raises(ConfigError, match="sha256"):
-        started(folder=str(tmp_path), tokens_file=str(tmp_path / "bad.toml"))
+        started(tmp_path, tokens_file=str(tmp_path / "bad.toml"))
     (tmp_path / "bad.toml").write_text(f'[a]\nsha256 = "{"0" * 64}"\nhosts = []\nkinds = ["everything"]')
     with pytest.raises(ConfigError, match="everything"):
-        started(folder=str(tmp_path), tokens_file=str(tmp_path / "bad.toml"))
+        started(tmp_path, tokens_file=str(tmp_path / "bad.toml"))
 
 
 @pytest.fixture(scope="module")

@@ -8,19 +8,22 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
 from sickbay.log import Appender
 from sickbay.log.https_appender import HttpsAppender
+from sickbay.log.opened import open_log
 from sickbay.log.sqlite import SqliteLog
 from sickbay.settings import LogSettings
 from sickbay.topics import TOPICS
 from tests.collectors.agent_kit import page, serving, wait_for
-from tests.listen.listen_kit import certified, frames, site, tokens, values
-from tests.listen.test_listen_relay import HOSTS, spoken
+from tests.listen.listen_kit import TELEMETRY, certified, config, frames, records, site, tokens, values
+from tests.listen.test_listen_relay import HOSTS, all_at_once, spoken
 from tests.process.kit import features
 from tests.services import prometheus
+from tests.services.kafka import Addresses
 
 EXPORTER = """# TYPE DCGM_FI_DEV_GPU_TEMP gauge
 DCGM_FI_DEV_GPU_TEMP{gpu="0",UUID="GPU-1",pci_bus_id="00000000:CB:00.0",Hostname="n1"} 41
@@ -88,9 +91,8 @@ def send(folder: Path, address: str, hosts: list[str], *at_ms: int) -> None:
 
 @pytest.mark.slow
 def test_relay_and_up_take_frames_from_agents_to_windows(tmp_path: Path) -> None:
-    now_ms = int(time.time() * 1000)
     with command(tmp_path, "up") as address:
-        send(tmp_path, address, HOSTS[:4], now_ms)
+        send(tmp_path, address, HOSTS[:4], int(time.time() * 1000))
         log = SqliteLog(tmp_path / "log", TOPICS)
         try:
             wait_for(lambda: features(log), 30)  # the windows of the same process
@@ -98,11 +100,29 @@ def test_relay_and_up_take_frames_from_agents_to_windows(tmp_path: Path) -> None
             log.close()
     (tmp_path / "relay").mkdir()
     with command(tmp_path / "relay", "relay", "--pod", "pod-7") as address:
-        send(tmp_path / "relay", address, HOSTS, now_ms)
+        send(tmp_path / "relay", address, HOSTS, int(time.time() * 1000))
     log = SqliteLog(tmp_path / "relay" / "log", TOPICS)
     try:
         told = frames(log)
         assert {frame.host for frame in told} == set(HOSTS)
         assert values([batch for frame in told for batch in frame.samples], "accelerator", "power_watts")
+    finally:
+        log.close()
+
+
+@pytest.mark.service
+@pytest.mark.slow
+def test_a_pod_s_agents_reach_kafka_through_a_relay(tmp_path: Path, kafka_broker: Addresses) -> None:
+    settings = LogSettings(engine="kafka", brokers=kafka_broker.brokers, replication=1, prefix=f"{uuid4().hex[:8]}.")
+    log = open_log(settings)
+    try:
+        with site(tmp_path, log, packs=True, settings=config(tmp_path, pod="pod-7")) as one:
+            now_ms = int(time.time() * 1000)
+            all_at_once(one, tmp_path, HOSTS, now_ms, now_ms + 1000)
+            told = one.frames()
+        assert sorted((frame.host, frame.sequence) for frame in told) == sorted(
+            (host, number) for host in HOSTS for number in (1, 2)
+        )
+        assert len(records(log, TELEMETRY)) < len(told) / 2
     finally:
         log.close()

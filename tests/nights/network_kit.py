@@ -35,7 +35,8 @@ def judge(tmp_path: Path) -> Judge:
 def rails(seed: int, hosts: int = 8, per_job: int = 4, per_host: int = 2, breakout: int = 1) -> Scenario:
     """A leaf per card of a host: `per_host` leaves, each with a port for every host."""
     return scenario(
-        seed=seed, hosts=hosts, per_host=per_host, hosts_per_job=per_job, layout="rail", timeout_s=300, breakout=breakout
+        seed=seed, hosts=hosts, per_host=per_host, hosts_per_job=per_job, layout="rail", timeout_s=300,
+        breakout=breakout,
     )  # fmt: skip
 
 

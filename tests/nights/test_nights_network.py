@@ -22,7 +22,7 @@ def cable(card: Card) -> str:
     return link(card.port.partition(":")[2], card.switch_port.partition(":")[2])
 
 
-# --- night 12 ----------------------------------------------------------------------------------------------------------
+# --- night 12 --------------------------------------------------------------------------------------------------------
 
 
 def dirty(seed: int, **settings: object) -> tuple[Scenario, Card]:
@@ -95,7 +95,7 @@ def test_night_12_twin_a_port_that_a_person_closed_is_no_fault(judge: Judge, see
     assert judge(night, 560).answer.incidents == ()
 
 
-# --- night 13 ----------------------------------------------------------------------------------------------------------
+# --- night 13 --------------------------------------------------------------------------------------------------------
 
 
 def breakout(seed: int) -> tuple[Scenario, tuple[Card, ...]]:
@@ -153,7 +153,7 @@ def test_night_13_twin_without_serial_numbers_the_hosts_are_still_innocent(judge
     assert not touched(result, "drain_host", *REPAIR)
 
 
-# --- night 16 ----------------------------------------------------------------------------------------------------------
+# --- night 16 --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -199,7 +199,7 @@ def test_night_5a_the_pause_of_a_narrow_bus_closes_no_port(judge: Judge, seed: i
     assert not [step for step in row.plan if step.do in ("stop_job", "drain_host") and step.when == "now"]
 
 
-# --- night 17 ----------------------------------------------------------------------------------------------------------
+# --- night 17 --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -228,7 +228,7 @@ def test_night_17_twin_a_leaf_goes_beside_the_partial_sweep(judge: Judge, seed: 
     assert [event for event in result.answer.events if event.kind == "monitor.partial_sweep"]
 
 
-# --- night 34 ----------------------------------------------------------------------------------------------------------
+# --- night 34 --------------------------------------------------------------------------------------------------------
 
 
 def two_faults(seed: int, same_host: bool) -> tuple[Scenario, Card, Card]:

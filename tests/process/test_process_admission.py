@@ -3,17 +3,21 @@
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sickbay import wire
 from sickbay.admission import Admission, Refused, admission, secret
 from sickbay.app.live import FrameReader
 from sickbay.config import ConfigError
+from sickbay.frames import matrix_of
 from sickbay.layouts import Schemas, decoded
 from sickbay.log import Record, Task
 from sickbay.log.memory import MemoryLog
-from sickbay.messages import Event, Identity, encode
+from sickbay.messages import Event, Identity, encode, replace
+from sickbay.schema import Samples
 from sickbay.seal import Seal, host_key, sealed
 from sickbay.sequences import MAX_HOLES, REMEMBERED, Sequences
 from sickbay.settings import Security
@@ -104,6 +108,39 @@ def test_frames_are_checked_like_events() -> None:
     ):
         with pytest.raises(ValueError, match=why):
             strict.frame(_record(value, key, TELEMETRY), schemas)
+
+
+@pytest.mark.parametrize("tables", [1, 2, 3, 4, 5])
+def test_a_signature_is_seen_and_checked_whatever_the_number_of_tables(tables: int) -> None:
+    batches = [
+        matrix_of(Samples(table, [part], np.array([NOW]), {"up": np.array([1.0])}))
+        for table, part in (
+            ("host", "host:n1"), ("port", "port:n1/a"), ("switch", "switch:n1"), ("pdu", "pdu:n1"), ("cdu", "cdu:n1"),
+        )
+    ][:tables]  # fmt: skip
+    schemas = Schemas()
+    for one in batches:
+        schemas.learn(decoded(one.layout.encoded()))
+
+    def frame(key: bytes | None) -> bytes:
+        return wire.encode("n1", batches, sequence=1, incarnation=1, sent_ms=NOW, key=key)
+
+    signed, forged, bare = frame(host_key(KEY, "n1")), frame(host_key(KEY, "n2")), frame(None)
+    assert STRICT.frame(_record(signed, topic=TELEMETRY), schemas).verified
+    for strict in (STRICT, Admission(KEY)):
+        with pytest.raises(ValueError, match="signature"):
+            strict.frame(_record(forged, topic=TELEMETRY), schemas)
+    assert not Admission(KEY).frame(_record(bare, topic=TELEMETRY), schemas).verified
+    with pytest.raises(Refused, match="unsigned"):
+        STRICT.frame(_record(bare, topic=TELEMETRY), schemas)
+
+
+def test_units_of_power_and_cooling_are_spoken_for_by_their_own_names() -> None:
+    leak = Event(component="cdu:c1", kind="cdu.leak", at_ms=NOW)
+    assert STRICT.message(_record(_sealed(leak, host="c1"), b"c1")).message == leak
+    with pytest.raises(Refused, match="n1 speaks for c1"):
+        STRICT.message(_record(_sealed(leak)))
+    assert STRICT.message(_record(_sealed(replace(leak, component="cdu:?")))).seal is not None
 
 
 def test_a_frame_with_rows_of_another_host_is_refused() -> None:

@@ -23,11 +23,12 @@ from typing import Any
 import grpc
 from pygnmi.spec.v080 import gnmi_pb2, gnmi_pb2_grpc
 
-from collectors.gnmi_stream import path_of
+from collectors.gnmi_access import path_of
 from tests.services.process import found
 
 _CERTIFICATE = (
-    "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=switch",
+    "req", "-x509", "-newkey", "ec",
+    "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1", "-subj", "/CN=switch",
     "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", "switch.key", "-out", "switch.crt",
 )  # fmt: skip
 Tree = Mapping[str, object]

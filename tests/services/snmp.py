@@ -92,8 +92,9 @@ def running(folder: Path, rows: Rows, more: str = "") -> Iterator[Agent]:
     def start() -> Child:
         ports.append(free_port())
         (folder / "snmpd.conf").write_text(_configuration(folder, ports[-1], more))
-        env = {"SNMP_PERSISTENT_DIR": str(folder / "state"), "MIBS": "", "SNMPCONFPATH": str(folder)}
-        command = [binary, "-f", "-C", "-c", str(folder / "snmpd.conf"), "-Lo", "-p", str(folder / "pid")]
+        state = folder / "state"  # what it keeps over restarts: how often it was started
+        env = {"SNMP_PERSISTENT_DIR": str(state), "MIBS": "", "SNMPCONFPATH": f"{folder}:{state}"}
+        command = [binary, "-f", "-Lo", "-p", str(folder / "pid")]
         return _start(Child(command, folder, folder / "snmpd.log", env), ports[-1])
 
     (folder / "state").mkdir(exist_ok=True)

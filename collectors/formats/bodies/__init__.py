@@ -27,6 +27,7 @@ CATALOGUE: dict[str, str] = {
     "ascend_collective": "collectors.formats.bodies.ascend_collective",
     "collective": "collectors.formats.bodies.collective",
     "collective_report": "collectors.formats.bodies.collective_report",
+    "config_run": "collectors.formats.bodies.config_run",
     "disk": "collectors.formats.bodies.disk",
     "elastic": "collectors.formats.bodies.elastic",
     "fabric_manager": "collectors.formats.bodies.fabric_manager",
