@@ -13,30 +13,26 @@ import queue
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import cast
 from zoneinfo import ZoneInfo
 
 from collectors import states
-from collectors.alarms import MAX_HELD, Alarms, Target
+from collectors.alarms import alarms_of
 from collectors.composing import Composer, Work
 from collectors.courier import Courier
 from collectors.identity import told_host
 from collectors.reloading import needs_restart, taken_up
 from collectors.source import Collector, Host, Make
-from collectors.spool import Rank, Spool
+from collectors.spool import Spool
 from collectors.spool_file import SpoolError
 from collectors.spools import Spools
 from collectors.states import State
 from collectors.watching import MAX_WAITING, Done, Queue, Watch
-from sickbay import messages
 from sickbay.admission import secret
 from sickbay.config import ConfigError
 from sickbay.log import Appender, UnfitPlace, wall_ms
-from sickbay.messages import Event
-from sickbay.seal import opened
 from sickbay.selfmetrics import (
     EVENTS_SENT,
     LOG_AWAY,
@@ -103,6 +99,9 @@ def start(
         say(f"the spool was damaged, a new one begins: {spool.damaged}")
     try:
         return Agent(config, Spools(spool, name, say), connect, key=key, clock=clock, metrics=metrics, say=say)
+    except ConfigError:
+        spool.close()
+        raise
     except ValueError as error:
         spool.close()
         raise ConfigError(f"[agent] exporters: {error}") from None
@@ -159,14 +158,6 @@ def live_ms(config: Config) -> int:
     return (config.windows.width_s + config.windows.lateness_s) * 1000
 
 
-def waiting_events(spools: Spools) -> Iterator[Event]:
-    """The newest events that an earlier run left in the spool."""
-    for payload in spools.disk.last(Rank.EVENTS, MAX_HELD):
-        with suppress(ValueError):
-            if isinstance(event := messages.decode(opened(payload).payload), Event):
-                yield event
-
-
 def collectors_of(host: Host) -> list[Collector]:
     """All collectors that the settings ask for."""
     return sources_of(host)[0]
@@ -220,7 +211,7 @@ class Agent:
         self._watches = self._watched(collectors, config)
         self._upkept_ms, self._shown = 0, list[State]()
         self.courier = Courier(spools.all, connect, clock, self._metrics, say, live_ms=live_ms(config), key=key)
-        self._alarms = self._alarms_of(config, host.name)
+        self._alarms = alarms_of(config, host.name, spools, lambda: self.courier.away_s, clock, self._metrics, say)
         for watch in self._watches:
             watch.start()
         self.courier.start()
@@ -228,16 +219,6 @@ class Agent:
     def _watched(self, collectors: Iterable[Collector], config: Config) -> list[Watch]:
         limit_s = config.agent.timeout_s + 1.0
         return [Watch(one, self._queue, self._clock, limit_s, self._took) for one in collectors]
-
-    def _alarms_of(self, config: Config, host: str) -> Alarms | None:
-        """Where the settings ask for it, what tells Alertmanager: also of what an earlier run could not send."""
-        if not config.agent.alerts:
-            return None
-        target = Target(config.agent.alerts, config.agent.alerts_after_s, host, config.cluster.name)
-        made = Alarms(target, lambda: self.courier.away_s, self._clock, self._metrics, self._say)
-        made.offer(waiting_events(self._spools))
-        made.start()
-        return made
 
     @property
     def waiting(self) -> str:

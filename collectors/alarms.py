@@ -9,7 +9,8 @@ log's return brings the incident that takes its place. The thread is its own: wh
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,10 +18,16 @@ from urllib.parse import urlsplit
 import msgspec
 
 from collectors.http_get import HttpError, address_of, post
+from collectors.spool import Rank
+from collectors.spools import Spools
+from sickbay import messages
 from sickbay.clock import rfc3339
+from sickbay.config import ConfigError
 from sickbay.messages import Blame, Event, Severity
 from sickbay.plain import harmless
+from sickbay.seal import opened
 from sickbay.selfmetrics import DIRECT_ALERTS, SelfMetrics
+from sickbay.settings import Config
 
 ALERTNAME = "SickbayHardwareCode"
 LASTS_MS = 3_600_000  # an alert ends by itself after so long; the same code is told again then
@@ -110,6 +117,7 @@ class Alarms:
         with self._lock:
             if not away_s:
                 self._held = {key: held for key, held in self._held.items() if now_s - held[1] < GRACE_S}
+                self.trouble = self.trouble if self._held else ""
             due = {key: event for key, (event, _) in self._held.items()} if away_s >= self._target.after_s else {}
         if due and now_s >= self._try_at:
             self._tell(due, now_s, away_s)
@@ -159,3 +167,33 @@ def alert(event: Event, target: Target, now_ms: int, away_s: float) -> dict[str,
         "startsAt": rfc3339(max(0, min(event.at_ms or now_ms, now_ms))),
         "endsAt": rfc3339(now_ms + LASTS_MS),
     }
+
+
+def alarms_of(
+    config: Config,
+    host: str,
+    spools: Spools,
+    away_s: Callable[[], float],
+    clock: Callable[[], int],
+    metrics: SelfMetrics,
+    say: Callable[[str], None],
+) -> Alarms | None:
+    """At work where the settings name an Alertmanager; knows what an earlier run could not send. Raises ConfigError."""
+    if not config.agent.alerts:
+        return None
+    try:
+        target = Target(config.agent.alerts, config.agent.alerts_after_s, host, config.cluster.name)
+        made = Alarms(target, away_s, clock, metrics, say)
+    except ValueError as error:
+        raise ConfigError(f"[agent] alerts: {error}") from None
+    made.offer(_waiting(spools))
+    made.start()
+    return made
+
+
+def _waiting(spools: Spools) -> Iterator[Event]:
+    """The newest events that an earlier run left in the spool."""
+    for payload in spools.disk.last(Rank.EVENTS, MAX_HELD):
+        with suppress(ValueError):
+            if isinstance(event := messages.decode(opened(payload).payload), Event):
+                yield event

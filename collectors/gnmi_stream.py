@@ -27,6 +27,7 @@ from collectors.switch_state import Switch, device_time
 PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
 REFUSED_AGAIN_S = 3_600.0  # a question that a switch does not know is asked again so seldom
 REFUSED = frozenset({grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND})
+LINGER_S = 0.25  # gRPC still hands the ends of its calls to the loop
 QUIET_SAMPLES = 3  # samples that a switch may leave out before its stream counts as dead
 
 
@@ -108,6 +109,7 @@ class Streams:
             with contextlib.suppress(asyncio.CancelledError):
                 loop.run_until_complete(self._main)
         finally:
+            loop.run_until_complete(asyncio.sleep(LINGER_S))
             loop.run_until_complete(loop.shutdown_asyncgens())
             loop.close()
 

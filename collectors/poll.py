@@ -1,14 +1,16 @@
 """Polling: what is asked from one place for the whole cluster, told to the log when it changes, and again now and then.
 
 A source is a pure fold around one impure question. A question that fails is a reading: it is counted and said, what was
-known stands, and nothing ends because of it. What could not be appended is told by the next poll: at least once.
+known stands, and nothing ends because of it; so is an answer over which the source itself stumbles. What could not be appended is told by the next poll: at least once.
 """
 
 import secrets
 import time
+import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from collectors.poll_frames import Framer
@@ -201,9 +203,9 @@ class Poller:
             again = now_ms >= turn.again_ms
             self._append(_each_once([*polled.told, *(source.standing(polled.state) if again else ())]))
             self._send(polled.samples, now_ms)
-        except (PollFailed, LogError) as error:
-            if isinstance(error, UnknownTopic):
-                raise
+        except UnknownTopic:
+            raise
+        except Exception as error:  # an answer that nobody thought of must not end what the other sources are asked
             self._failed(turn, error)
             return
         finally:
@@ -236,13 +238,21 @@ class Poller:
             self._framer.dropped = 0
 
     def _failed(self, turn: _Turn, error: Exception) -> None:
-        if isinstance(error, PollFailed):
-            self._metrics.count(selfmetrics.PROBE_FAILED, source=turn.source.name)
-        else:
+        if isinstance(error, LogError):
             self._metrics.count(selfmetrics.LOG_ERRORS, kind=type(error).__name__)
+        else:
+            self._metrics.count(selfmetrics.PROBE_FAILED, source=turn.source.name)
+        said = str(error) if isinstance(error, PollFailed | LogError) else _unforeseen(error)
         if not turn.failing:
-            self._say(f"{turn.source.name}: {error}")
-        turn.failing = str(error)
+            self._say(f"{turn.source.name}: {said}")
+        turn.failing = said
+
+
+def _unforeseen(error: Exception) -> str:
+    """A fault of a source itself: what and where, so that it can be reported."""
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    place = "".join(f" at {Path(one.filename).name}:{one.lineno}" for one in last)
+    return f"{type(error).__name__}: {error}"[:300] + f"{place}: nothing of this answer was taken; please report it"
 
 
 def _encoded(message: AnyMessage | Control) -> bytes:

@@ -14,6 +14,7 @@ from diagnosis.explain import explained
 from diagnosis.incidents import aged, fold, incidents_of
 from diagnosis.localise import localise
 from diagnosis.undated import bounded
+from diagnosis.withdrawn import withdrawn
 from sickbay.components import Kind
 from sickbay.messages import Evidence, Incident, replace
 
@@ -72,9 +73,10 @@ def advanced(
     previous: Iterable[Incident], case: Case, lang: str = "en", using: Mapping[str, Detector] | None = None
 ) -> tuple[tuple[Incident, ...], tuple[Evidence, ...]]:
     """`advance`, and every claim that this look rests on."""
-    before = tuple(aged(incident, case.now_ms) for incident in previous)
+    fresh = evidence_of(case, using)
+    before = withdrawn((aged(incident, case.now_ms) for incident in previous), fresh, case)
     kept = [one for incident in before if incident.state == "open" for one in (*incident.evidence, *incident.against)]
-    together = continued(kept, evidence_of(case, using), case.window_ms)
+    together = continued(kept, fresh, case.window_ms)
     return fold(before, judged(together, case, lang), case.now_ms), together
 
 

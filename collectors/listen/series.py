@@ -67,7 +67,7 @@ def _sorted(
             slow[key if key not in slow else -1 - place] = series
     if left:
         note = f"more than {memory.seen.most} series of this token in an hour: drop labels that change"
-        told.refuse("cardinality", left, note, 429)
+        told.refuse("cardinality", left, note, 400)  # no repeat would mend it
     return fast, slow
 
 

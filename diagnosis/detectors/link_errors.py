@@ -12,6 +12,7 @@ from diagnosis.by_order import orders
 from diagnosis.case import Case
 from diagnosis.evidence import CERTAIN, FAIR, GOOD, bucket_of, identity
 from diagnosis.frames import table
+from sickbay.components import Name, link
 from sickbay.messages import Action, Evidence, Severity, replace
 
 NAME, VERSION = "link_errors", "1"
@@ -45,28 +46,47 @@ def claims(case: Case) -> Iterable[Evidence]:
 
 
 def _correction(case: Case) -> Iterator[Evidence]:
-    """One claim per port whose receiver corrects ten times what it did, for three windows to the last."""
+    """One claim per receiver that corrects ten times what it did, for three windows to the last.
+
+    Where both ends of a link do, it is one claim about what they share: the cable.
+    """
+    worse = dict(_worse(case))
+    view = case.topology.at(None)
+    for port, (rows, usual) in worse.items():
+        far = view.other_end(port)
+        if far not in worse:
+            yield _corrects(port, rows, usual, "corrects_more", case)
+        elif port < far:
+            ends = link(port.partition(":")[2], far.partition(":")[2])
+            yield _corrects(ends, rows, usual, "both_ends_correct_more", case)
+
+
+def _worse(case: Case) -> Iterator[tuple[Name, tuple[pl.DataFrame, float]]]:
+    """Ports with their bad windows, and what was usual there."""
     frame = table(case, "port", RATIO).filter(pl.col(RATIO[1]) > 0)
     ratios = frame.with_columns((pl.col(RATIO[0]) / pl.col(RATIO[1])).alias("ratio")).filter(pl.col("ratio") <= 1)
     modules = table(case, "optic", (OF_MODULE,)).rename({OF_MODULE: "ratio"}).filter(pl.col("ratio").is_not_null())
     ports = modules.with_columns(pl.col("component").str.replace("^optic:", "port:"))
     told = [one.select("component", "end_ms", "ratio") for one in (ratios, ports) if one.height]
-    for rows in (
-        pl.concat(told).sort("component", "end_ms").partition_by("component", maintain_order=True) if told else ()
-    ):
+    if not told:
+        return
+    known = pl.concat(told).sort("component", "end_ms")
+    high_now = known.filter(pl.col("ratio").last().over("component") >= CORRECTED)  # few of tens of thousands
+    for rows in high_now.partition_by("component", maintain_order=True):
         usual = float(rows["ratio"].quantile(0.25) or 0.0)
         least = max(CORRECTED, TIMES * usual)
         high = rows["ratio"].to_list()
         if rows.height >= 2 * LEAST_WINDOWS and all(one >= least for one in high[-LEAST_WINDOWS:]):
             first = len(high) - next((i for i, one in enumerate(reversed(high)) if one < least), len(high))
-            yield _corrects(rows[first:], usual, case)
+            yield rows["component"][0], (rows[first:], usual)
 
 
-def _corrects(rows: pl.DataFrame, usual: float, case: Case) -> Evidence:
-    ratio = {"errors": f"{float(rows['ratio'].max() or 0):.0e}", "usual": f"{usual:.0e}"}  # type: ignore[arg-type]
-    claim = _claim(rows, "link_errors", "corrects_more", FAIR, "ratio", case)
+def _corrects(component: Name, rows: pl.DataFrame, usual: float, says: str, case: Case) -> Evidence:
+    ratio = {"errors": f"{max(rows['ratio'].to_list()):.0e}", "usual": f"{usual:.0e}"}
+    own = rows.with_columns(pl.lit(component).alias("component"))
+    claim = _claim(own, "link_errors", says, FAIR, "ratio", case)
     told: Evidence = replace(
-        claim, advice=Action.WATCH, facts=claim.facts | ratio, source_group=f"{claim.component}|correction"
+        claim, advice=Action.WATCH, facts=claim.facts | ratio, source_group=f"{component}|correction"
     )
     return told
 

@@ -67,13 +67,25 @@ def claims(case: Case) -> Iterable[Evidence]:
     frame = table(case, "optic", COLUMNS)
     if frame.height == 0:
         return
-    parts = frame.partition_by("component", maintain_order=True)
+    low = _low(frame)
+    view = case.topology.at(None)
+    wanted = {*low, *(far for optic in low if (far := far_optic(view, optic)))}
+    parts = frame.filter(pl.col("component").is_in(sorted(wanted))).partition_by("component", maintain_order=True)
     levels = _Levels({rows["component"][0]: rows for rows in parts}, case)
     known = orders(case)
     for optic in sorted(levels.by_optic):
         if (fall := levels.fall(optic, "tx_power_dbm")) and not _excused(optic, fall, known):
             yield _of_laser(optic, fall, levels)
     yield from _received(levels, known)
+
+
+def _low(frame: pl.DataFrame) -> list[Name]:
+    """Modules that may have lost light: all others need no second look, and a cluster has tens of thousands."""
+    rx, tx, alarm = (pl.col(column) for column in COLUMNS)
+    lost = [level.max() - level.drop_nulls().last() >= FALL_DB for level in (rx, tx)]
+    beyond = rx.drop_nulls().last() <= alarm.drop_nulls().last()
+    told = frame.group_by("component").agg(pl.any_horizontal(*lost, beyond).first().alias("low"))
+    return told.filter(pl.col("low"))["component"].sort().to_list()
 
 
 def _received(levels: _Levels, known: Orders) -> Iterator[Evidence]:

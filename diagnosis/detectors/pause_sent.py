@@ -39,14 +39,15 @@ def _senders(case: Case) -> Iterator[tuple[pl.DataFrame, list[Name]]]:
     frame = table(case, "port", COLUMNS)
     if frame.height == 0:
         return
-    own = [port for port in frame["component"].unique().sort().to_list() if not _on_switch(port, case)]
     seconds = pl.col("covered_ms").fill_null(case.window_ms).clip(lower_bound=1.0) / 1000
-    sums = frame.filter(pl.col("component").is_in(own)).with_columns(
+    rates = frame.with_columns(
         pl.col(COLUMNS[0]).fill_null(0.0).alias("frames"),
         (pl.col(COLUMNS[0]).fill_null(0.0) / seconds).alias("sent"),
         (pl.col(COLUMNS[1]).fill_null(0.0) / seconds).alias("held"),
     )
-    sums = sums.with_columns(
+    if rates.filter(pl.col("sent") >= PER_SECOND).height == 0:
+        return
+    sums = rates.filter(~pl.col("host").is_in(_switches(rates["host"].unique().to_list(), case))).with_columns(
         pl.col("sent").median().over("end_ms").alias("usual"),
         (pl.col("held") >= PER_SECOND).sum().over("end_ms").alias("held_ports"),
     )
@@ -71,12 +72,16 @@ def _told(burst: list[Event], senders: list[Name], case: Case) -> Evidence:
     return told
 
 
-def _on_switch(port: Name, case: Case) -> bool:
-    """By the latest topology, or because a switch of that name is known."""
+def _switches(owners: Iterable[str | None], case: Case) -> list[str]:
+    """Those owners of ports that are switches, by the latest topology."""
     view = case.topology.at(None)
-    parents = view.parents(port, Relation.PART_OF)
-    known = bool(view.children(name(Kind.SWITCH, host_of(port) or "")))
-    return known or any(part.startswith(f"{Kind.SWITCH}:") for part in parents)
+    return [one for one in owners if one and view.children(name(Kind.SWITCH, one))]
+
+
+def _on_switch(port: Name, case: Case) -> bool:
+    parents = case.topology.at(None).parents(port, Relation.PART_OF)
+    own = bool(_switches([host_of(port)], case))
+    return own or any(part.startswith(f"{Kind.SWITCH}:") for part in parents)
 
 
 def _claim(rows: pl.DataFrame, held: list[Name], case: Case, watchdog: bool) -> Evidence:

@@ -279,7 +279,8 @@ class Diagnoser:
         behind = newest - telemetry_ms > BEHIND_MS
         frontier_ms = 0 if behind else (telemetry_ms - self._lateness_ms) // self._window_ms * self._window_ms
         changed: list[Incident] = []
-        if self._urgent or frontier_ms > self._frontier_ms or not self._current:
+        due = self.horizon.due(newest)
+        if self._urgent or due or frontier_ms > self._frontier_ms or not self._current:
             # What came since the last look is kept for this one, however long ago that was.
             before_ms = min(looked_ms, oldest or newest) - HORIZON_MS
             case = self.horizon.case(

@@ -31,6 +31,8 @@ from streams.windows import WIDTH_MS
 
 HORIZON_MS = 30 * 60_000  # a job's own time-out and its aftermath fit in
 SEVERE = frozenset({Severity.ERROR, Severity.FATAL})  # such an event is looked at without waiting for its window
+# A carrier is told at once, that a person closed its port by a further word of the switch: such losses wait for it.
+ORDERED, ORDER_MS = frozenset({"port.down"}), 4_000
 MEMORY_MS = 24 * 3_600_000  # of changes and declared work: what was touched in the day before
 MAX_CHANGES, MAX_CONTROLS = 10_000, 10_000
 MAX_EVENTS, MAX_STEPS, MAX_PROGRESS = 20_000, 100_000, 50_000  # of the newest; of events the severe stay longest
@@ -53,6 +55,7 @@ class Horizon:
     changes: dict[tuple[str, str, int], Change] = field(default_factory=dict)  # by target, what and time
     maintenance: dict[bytes, Control] = field(default_factory=dict)
     dropped: int = 0  # beyond the bounds
+    _due_ms: int | None = None  # when the first event that was held back is told
     _edges: dict[bytes, Edge] = field(default_factory=dict)
     _fresh_edges: list[Edge] = field(default_factory=list)
     _fresh_modules: bool = False
@@ -118,7 +121,7 @@ class Horizon:
             self._fresh_edges = []
         if self._fresh_placements:
             self.placements, self._fresh_placements = self.placements.add(self._fresh_placements), []
-        events = in_order(event for _, event in self.events)
+        events = in_order(self._told(now_ms))
         return Case(
             now_ms=now_ms,
             events=tuple(in_context(events)),
@@ -132,6 +135,20 @@ class Horizon:
             changes=tuple(sorted(self.changes.values(), key=lambda one: (one.at_ms or 0, one.target, one.what))),
             maintenance=tuple(sorted(self.maintenance.values(), key=lambda one: (one.at_ms, one.target, one.by))),
         )
+
+    def due(self, now_ms: int) -> bool:
+        """Whether an event that the last case held back is worth a look now."""
+        return self._due_ms is not None and now_ms >= self._due_ms
+
+    def _told(self, now_ms: int) -> list[Event]:
+        """The events, without those that still wait for the word that explains them."""
+        told, self._due_ms = list[Event](), None
+        for at_ms, event in self.events:
+            if event.kind in ORDERED and now_ms - at_ms < ORDER_MS:
+                self._due_ms = min(self._due_ms or at_ms + ORDER_MS, at_ms + ORDER_MS)
+            else:
+                told.append(event)
+        return told
 
     def _modules(self) -> list[Edge]:
         """What modules that serve several ports add to the topology, where that is news."""

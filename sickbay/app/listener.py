@@ -15,7 +15,7 @@ from sickbay.settings import Config
 from sickbay.source_settings import Listen
 
 
-def listening(*, packs: bool = False) -> Make:
+def stage(*, packs: bool = False) -> Make:
     """Makes the stage. `packs`: frames of many hosts become one record."""
 
     def made(context: Context) -> Stage:

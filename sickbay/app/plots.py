@@ -24,6 +24,9 @@ SHOWN = {
              "tx_pause_total__increase", "retransmits_total__increase"),
     "host": ("memory_available_bytes", "tasks_blocked", "load_1m", "corrected_memory_errors_total__increase"),
     "optic": ("rx_power_dbm", "tx_power_dbm", "errors_before_correction_ratio", "temperature_celsius"),
+    "switch": ("up", "temperature_celsius", "power_watts"),
+    "pdu": ("power_watts", "current_amperes", "voltage_volts"),
+    "cdu": ("flow_litres_per_minute", "supply_temperature_celsius", "return_temperature_celsius", "pump_ratio"),
 }  # fmt: skip
 
 

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from collectors.poll import wanted
-from sickbay.app.poller import limits, pollings
+from sickbay.app.poller import pollings
 from sickbay.app.service import Context, Make, Stage
 from sickbay.app.simulated_site import Simulated, SimulatedStage
 from sickbay.app.stages import chosen
+from sickbay.config import ConfigError
 from sickbay.settings import Config
 
 AGENT_WAIT_S = 0.2  # that an agent's step waits for a collection
@@ -19,10 +20,7 @@ def stages(config: Config, agents: Sequence[Config] = (), simulated: Simulated |
     found["remediation"] = remediation(simulated)
     found |= pollings(wanted(config), config)
     if config.listen.address:
-        from sickbay.app.listener import checked, listening
-
-        checked(config)
-        found["listen"] = listening()
+        found["listen"] = listening(config)
     if simulated is not None:
         site = simulated
         found["site"] = lambda context: SimulatedStage(context, site)
@@ -31,9 +29,14 @@ def stages(config: Config, agents: Sequence[Config] = (), simulated: Simulated |
     return found
 
 
-def longer(config: Config) -> dict[str, float]:
-    """Seconds that a step of each polling stage may take."""
-    return dict(limits(wanted(config), config))
+def listening(config: Config, *, packs: bool = False) -> Make:
+    """The stage that listens; `packs`: a relay. Raises ConfigError for what is missing."""
+    try:
+        from sickbay.app.listener import checked, stage
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"a listener needs {error.name}: pip install 'sickbay[listen]'") from None
+    checked(config)
+    return stage(packs=packs)
 
 
 def remediation(simulated: Simulated | None) -> Make:

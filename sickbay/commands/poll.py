@@ -43,5 +43,5 @@ def poll(
         return 0
     context = Context(settings, log, SelfMetrics(), say, wall_ms)
     say(f"polls {', '.join(sources)} to {settings.log.brokers or settings.log.path}")
-    service = Service(context, stages, longer=limits(sources, settings))
+    service = Service(context, {**stages}, longer=limits(stages))
     return end(service, log, service.run())

@@ -17,9 +17,9 @@ def relay(
 
     An agent is answered when the log has its record. Ends on SIGTERM with exit status 0.
     """
-    from sickbay.app.listener import checked, listening
     from sickbay.app.opening import awaited_log
     from sickbay.app.service import Context, Service
+    from sickbay.app.up import listening
     from sickbay.commands.output import complain
     from sickbay.commands.process import end
     from sickbay.commands.up import listening_at
@@ -27,7 +27,7 @@ def relay(
     from sickbay.selfmetrics import SelfMetrics
 
     settings = listening_at(settings_of(config), listen, pod)
-    checked(settings)
+    made = listening(settings, packs=True)
     if settings.log.engine == "memory":
         raise ConfigError('[log] engine = "memory": no other process could read it; use "kafka" or "sqlite"')
 
@@ -37,5 +37,5 @@ def relay(
     log = awaited_log(settings.log, say)
     if log is None:
         return 0
-    service = Service(Context(settings, log, SelfMetrics(), say), {"relay": listening(packs=True)})
+    service = Service(Context(settings, log, SelfMetrics(), say), {"relay": made})
     return end(service, log, service.run())

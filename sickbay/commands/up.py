@@ -39,6 +39,7 @@ def up(
 
     from sickbay.app import up as whole
     from sickbay.app.opening import awaited_log
+    from sickbay.app.poller import limits
     from sickbay.app.remediator import LOOK_S
     from sickbay.app.service import Context, Service
     from sickbay.app.stages import LONGER
@@ -59,7 +60,7 @@ def up(
     if log is None:
         return 0
     made = whole.stages(settings, agents, simulated)
-    longer = {**LONGER, **whole.longer(settings), "remediation": LOOK_S}
+    longer = {**LONGER, **limits(made), "remediation": LOOK_S}
     service = Service(Context(settings, log, SelfMetrics(), say), made, longer=longer)
     say(f"up: {', '.join(made)}; the log: {settings.log.brokers or settings.log.path}")
     if seconds is not None:

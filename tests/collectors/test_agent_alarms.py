@@ -12,6 +12,7 @@ from collectors import alarms
 from collectors.agent import Agent, start
 from collectors.alarms import ALERTNAME, LASTS_MS, MAX_HELD, Alarms, Target, alert, is_alarming
 from collectors.http_get import Address, HttpError
+from sickbay.config import ConfigError
 from sickbay.log import wall_ms
 from sickbay.messages import Blame, Event, Severity
 from sickbay.selfmetrics import DIRECT_ALERTS, SelfMetrics
@@ -186,6 +187,11 @@ def test_whatever_alertmanager_does_nobody_waits_for_it() -> None:
 def test_what_is_no_address_is_told(url: str) -> None:
     with pytest.raises(ValueError, match="no address"):
         Alarms(Target(url), lambda: 0.0, lambda: NOW, SelfMetrics())
+
+
+def test_an_agent_tells_which_setting_is_wrong(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^\[agent\] alerts: 'http://:9093"):
+        start(settings(tmp_path, alerts="http://:9093"), Gate().connect)
 
 
 @pytest.fixture(scope="module")

@@ -180,7 +180,8 @@ def test_a_new_run_begins_with_what_the_last_one_told(tmp_path: Path) -> None:
         (tmp_path / name).chmod(0o755)
     config = Config(slurm=Slurm(bin=str(tmp_path), topology_conf=str(file)))
     context = Context(config, before.log, SelfMetrics(), before.said.append)
-    stages = [make(context) for make in pollings(["slurm", "slurm"], config).values()]
+    makes = pollings(["slurm", "slurm"], config)
+    stages = [make(context) for make in makes.values()]
     assert len(stages) == 5  # one a question, though the source was named twice
     for after_s in (100, 170):
         for stage in stages:
@@ -189,7 +190,7 @@ def test_a_new_run_begins_with_what_the_last_one_told(tmp_path: Path) -> None:
     assert placements(before) == [("9", None), ("9", None), ("9", T + 100 * S)]
     ended = [one for one in before.told("sickbay.topology.v1") if isinstance(one, Edge) and one.to_ms]
     assert [one.child for one in ended] == ["host:n3"]
-    assert min(limits(["slurm"], config).values()) > config.slurm.timeout_s
+    assert min(limits(makes).values()) > config.slurm.timeout_s
 
 
 def test_the_catalogue_holds_what_can_be_made() -> None:

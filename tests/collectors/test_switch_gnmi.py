@@ -224,7 +224,7 @@ def test_samples_that_stop_end_the_connection_and_questions_without_an_answer_do
     site.until(lambda: switch.streams == QUESTIONS and "switch:leaf1" in site.rows, "followed")
     time.sleep(2.0)
     site.poll()
-    assert "monitor.blind" not in site.events(), "nothing flowed: silence says nothing"
+    assert not any("silent" in text for text in site.words()), "nothing flowed: silence says nothing"
     switch.tell({f"{PORT}/state/counters/in-octets": 2000})
     site.until(lambda: any("counters: silent" in text for text in site.words()), "silent")
     site.end()
@@ -273,4 +273,5 @@ def test_the_stage_writes_frames_and_sealed_events_under_the_switch(switch: gnmi
         time.sleep(0.05)
     poller.close()
     assert keys[topics.TELEMETRY] == keys[topics.EVENTS] == {b"leaf1"}
-    assert {b"port:leaf1/Ethernet4", b"port:gpu07/eth2"} <= keys[topics.TOPOLOGY]
+    children = {key.split()[0] for key in keys[topics.TOPOLOGY]}
+    assert b"port:leaf1/Ethernet4" in children

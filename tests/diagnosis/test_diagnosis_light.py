@@ -156,3 +156,17 @@ def test_corrected_bits_alone_advise_a_look_at_most() -> None:
     ]  # fmt: skip
     at = case([], [], leaf("leaf-07", ["h1"]), {"optic": pl.DataFrame(rows)})
     assert headline(diagnose(at)) == [("port:h1/eth3", "watch")]
+
+
+def test_both_ends_that_correct_more_are_one_question_about_the_cable() -> None:
+    ends = ("optic:h1/eth3", "optic:leaf-07/Ethernet0")
+    rows = [
+        {
+            "component": end, "end_ms": T0 + 60_000 * minute,
+            "errors_before_correction_ratio": 3e-6 if minute <= 0 else 9e-5,
+        }
+        for end in ends
+        for minute in MINUTES
+    ]  # fmt: skip
+    at = case([], [], leaf("leaf-07", ["h1"]), {"optic": pl.DataFrame(rows)})
+    assert headline(diagnose(at)) == [(CABLE, "watch")]

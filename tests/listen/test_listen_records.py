@@ -16,12 +16,13 @@ from sickbay.log.https_appender import HttpsAppender
 from sickbay.log.memory import MemoryLog
 from sickbay.log.opened import open_appender, open_log
 from sickbay.schema import TABLES
-from sickbay.seal import Seal, host_key, opened, sealed
+from sickbay.seal import Opened, Seal, host_key, opened, sealed
 from sickbay.settings import LogSettings
 from sickbay.topics import TOPICS
 from tests.collectors.agent_kit import XID, kernel_log, settings, wait_for, write
 from tests.listen.listen_kit import EVENTS, NOW_MS, TELEMETRY, Held, Site, config, records, site
 from tests.process.kit import KEY, Agent, lost_card
+from tests.services.process import free_port
 
 SCHEMAS, TOPOLOGY, DEADLETTER = "sickbay.schemas.v1", "sickbay.topology.v1", "sickbay.deadletter.v1"
 
@@ -175,3 +176,35 @@ def test_any_bytes_are_records_or_an_error() -> None:
         for damaged in (whole[:place], whole[:place] + b"\xff" + whole[place + 1 :], b"\xdd\xff\xff\xff\xff" + whole):
             with suppress(ValueError):
                 assert len(handover.decode(damaged)) <= handover.MAX_RECORDS
+
+
+def test_a_listener_that_is_gone_for_a_while_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    log, port = MemoryLog(), free_port()
+    told = config(tmp_path, address=f"127.0.0.1:{port}")
+    own = settings(tmp_path)
+    path, kinds = kernel_log(own), list[str]()
+
+    def seen(count: int) -> bool:
+        agent.step(int(time.time() * 1000), 0.05)
+        kinds[:] = [one.payload.decode() for one in sealed_events(log) if b"off_bus" in one.payload]
+        return len(kinds) >= count
+
+    with site(tmp_path, log, settings=told) as one:
+        own = replace(own, log=way(one, tmp_path))
+        agent = start(own, lambda: open_appender(own.log))
+        agent.step(int(time.time() * 1000), 0.5)
+        write(path, f"Mar 11 04:00:00 n1 kernel: {XID}\n")
+        wait_for(lambda: seen(1), 15)
+    try:
+        write(path, f"Mar 11 04:00:01 n1 kernel: {XID.replace('cb', 'cc')}\n")
+        wait_for(lambda: seen(1) and agent.courier.trouble, 15)
+        with site(tmp_path, log, settings=told):
+            wait_for(lambda: seen(2), 20)
+            numbers = [seal.sequence for one in sealed_events(log) if (seal := one.seal) is not None]
+            assert sorted(numbers) == list(range(min(numbers), min(numbers) + len(numbers)))
+    finally:
+        agent.close()
+
+
+def sealed_events(log: MemoryLog) -> list[Opened]:
+    return [opened(record.value or b"") for record in records(log, EVENTS)]

@@ -5,6 +5,7 @@ import http.client
 import json
 import socket
 import ssl
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from sickbay.app import listen_server, sink
 from sickbay.app.listener import Listener
 from sickbay.app.service import Context
+from sickbay.app.up import listening
 from sickbay.config import ConfigError
 from sickbay.log.memory import MemoryLog
 from sickbay.selfmetrics import SelfMetrics
@@ -45,6 +47,12 @@ def test_settings_that_contradict_are_told(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text(f'[a]\nsha256 = "{"0" * 64}"\nhosts = []\nkinds = ["everything"]')
     with pytest.raises(ConfigError, match="everything"):
         started(tmp_path, tokens_file=str(tmp_path / "bad.toml"))
+
+
+def test_what_is_not_installed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sickbay.app.listener", None)
+    with pytest.raises(ConfigError, match=r"sickbay\[listen\]"):
+        listening(config(tmp_path))
 
 
 @pytest.fixture(scope="module")

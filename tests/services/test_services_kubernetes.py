@@ -159,10 +159,10 @@ def role() -> list[dict[str, Any]]:
     return list(yaml.safe_load(ROLE.read_text())["rules"])
 
 
-def bind(api: Api, name: str, rules: list[dict[str, Any]]) -> None:
+def bind(api: Api, name: str, rules: list[dict[str, Any]], user: str = "sickbay") -> None:
     api.post(f"{RBAC}/clusterroles", {"metadata": {"name": name}, "rules": rules})
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
-    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "sickbay"}
+    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}
     api.post(f"{RBAC}/clusterrolebindings", {"metadata": {"name": name}, "roleRef": reference, "subjects": [subject]})
 
 
@@ -190,6 +190,21 @@ def test_rights_that_are_missing_are_named_and_the_roles_are_enough(cluster: Clu
         assert len(refusals) == 6  # of lists, then of watches: each once
     for verb in rule["verbs"]:  # none is given that is not needed, as the above showed for these
         assert verb in ("list", "watch")
+
+
+def test_roles_of_namespaces_are_enough_where_these_are_named(cluster: Cluster, tmp_path: Path) -> None:
+    admin = cluster.admin
+    bind(admin, "nodes-only", [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"]}], "other")
+    roles = f"{RBAC}/namespaces/default"
+    rule = {"apiGroups": [""], "resources": ["pods", "events"], "verbs": ["list", "watch"]}
+    admin.post(f"{roles}/roles", {"metadata": {"name": "jobs"}, "rules": [rule]})
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "jobs"}
+    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "other"}
+    admin.post(f"{roles}/rolebindings", {"metadata": {"name": "jobs"}, "roleRef": reference, "subjects": [subject]})
+    admin.create_node("roles-1")
+    runs(admin, "roles-0", "roles", 0, "roles-1")
+    with Site(tmp_path, cluster.user("other"), "default") as site:
+        site.until(lambda: not site.waiting and site.placements("default/roles"))
 
 
 def test_nodes_jobs_and_events_of_a_cluster_with_a_restart_in_between(cluster: Cluster, tmp_path: Path) -> None:
