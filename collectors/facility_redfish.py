@@ -30,7 +30,9 @@ from sickbay.topics import EVENTS
 KINDS = (Kind.CDU, Kind.PDU, Kind.HOST)
 SOURCE = "redfish"
 _UP = {Kind.HOST: "management_up"}  # of the other kinds: up
-_ALIVE = ("answered ", "the answer", "units behind", "the service has")  # of errors in what the device itself said
+# Of errors in what the device itself said, a certificate that ran out too; and not HttpError: our own stumbling over it.
+_ALIVE = ("answered ", "the answer", "units behind", "the service has", "TLS: ")
+_SILENT = ("HttpError", "no answer", "still hangs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ def polled(state: State, answers: Answers[Told], now_ms: int) -> Polled[State]:
         known = {key: one for key, one in known.items() if key not in before} | after
         events += fresh if component in state.heard else map(_found_so, fresh)
     for component, why in answers.failed.items():
-        if any(word in why for word in _ALIVE):
+        if any(word in why for word in _ALIVE) or not why.startswith(_SILENT):
             cells[kind_of(component)][component] = _up(component, 1.0)
         elif component in state.heard:
             cells[kind_of(component)][component] = _up(component, 0.0)

@@ -18,6 +18,7 @@ from sickbay.messages import replace as changed
 
 HOLD_MS = 60_000  # that a node must be without all its accelerators
 MOST_SPOKEN = 50_000  # Event objects that are remembered: the server keeps them for an hour
+MOST_DELETED = 20_000  # nodes that are remembered: a cluster of rented hosts makes new ones all day
 LATE_MS = 600_000  # an Event object older than this when first seen was told by an earlier run, or is of no use
 Key: TypeAlias = tuple[str, str, str]
 
@@ -40,6 +41,7 @@ class Hosts:
     hosts: dict[str, Host] = field(default_factory=dict)
     edges: dict[Key, Edge] = field(default_factory=dict)
     sequence: int = 0
+    deleted: dict[str, Event] = field(default_factory=dict)  # what was told of nodes that are not there any more
 
 
 class Step(NamedTuple):
@@ -59,17 +61,21 @@ def remembered(told: Iterable[Edge]) -> Hosts:
 
 def polled(state: Hosts, seen: Iterable[Seen[NodeWord]], read_ms: int) -> Step:
     """The state after what was seen, and what is new by it."""
-    hosts, events, changes, sequence = dict(state.hosts), list[Event](), list[Change](), state.sequence
+    hosts, deleted = dict(state.hosts), dict(state.deleted)
+    events, changes, sequence = list[Event](), list[Change](), state.sequence
     for change in seen:
         sequence = change.sequence
         there = {word.host for word in change.objects}
         if change.full or change.gone:
             lost = {host for host, known in hosts.items() if known.path == change.path and host not in there}
             for host in sorted(lost if change.full else there & hosts.keys()):
-                events.append(_deleted(host, read_ms))
+                deleted[host] = _deleted(host, read_ms)
+                events.append(deleted[host])
                 del hosts[host]
         for word in () if change.gone else change.objects:
             known = hosts.get(word.host)
+            if was := deleted.pop(word.host, None):
+                events.append(_back(word.host, "the node object is there again", was, read_ms))
             changes += _changed(known, word, read_ms)
             hosts[word.host] = _looked(known, word, change.path, read_ms, events)
     for host, known in hosts.items():  # what only time tells
@@ -78,7 +84,9 @@ def polled(state: Hosts, seen: Iterable[Seen[NodeWord]], read_ms: int) -> Step:
     edges, told = state.edges, list[Edge]()
     if sequence != state.sequence:
         edges, told = _edges(state.edges, hosts, read_ms)
-    return Step(Hosts(hosts, edges, sequence), events, changes, told)
+    for host in list(deleted)[: max(0, len(deleted) - MOST_DELETED)]:
+        del deleted[host]
+    return Step(Hosts(hosts, edges, sequence, deleted), events, changes, told)
 
 
 def _edges(known: dict[Key, Edge], hosts: dict[str, Host], read_ms: int) -> tuple[dict[Key, Edge], list[Edge]]:
@@ -95,7 +103,7 @@ def _key(edge: Edge) -> Key:
 
 def _looked(known: Host | None, word: NodeWord, path: str, read_ms: int, events: list[Event]) -> Host:
     """The node after this word; its news are added to `events`."""
-    most = {**(known.most if known else {})}
+    most = {**(known.most if known and not word.parted else {})}
     for resource, count in (*word.allocatable.items(), *word.capacity.items()):
         most[resource] = max(most.get(resource, 0), count)
     before = known.none_since if known else {}

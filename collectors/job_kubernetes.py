@@ -59,7 +59,7 @@ def polled(jobs: Jobs, seen: Iterable[Seen[Member]], read_ms: int) -> Step:
     pods, runs, sequence = dict(jobs.pods), dict(jobs.runs), jobs.sequence
     told = _Told(runs, read_ms)
     rejected: list[Member] = []
-    for change in seen:
+    for change in together(seen):
         sequence = change.sequence
         rejected += [one for one in change.objects if one.refused and not change.gone]
         found = _by_job(change)
@@ -70,6 +70,27 @@ def polled(jobs: Jobs, seen: Iterable[Seen[Member]], read_ms: int) -> Step:
     refused, events = refusals(jobs.refused, rejected, read_ms)
     _prune(runs, pods)
     return Step(Jobs(pods, runs, refused, sequence), told.placements, [*told.events, *events], told.changes)
+
+
+def together(seen: Iterable[Seen[Member]]) -> Iterator[Seen[Member]]:
+    """Changes with those that follow each other and speak of different pods as one: thousands begin in one second."""
+    held: Seen[Member] | None = None
+    objects, uids = list[Member](), set[str]()
+    for change in seen:
+        new = {one.uid for one in change.objects}
+        if held is not None and (change.full or change.gone or change.path != held.path or uids & new):
+            yield held._replace(objects=objects)
+            held = None
+        if change.full or change.gone:
+            yield change
+            continue
+        if held is None:
+            objects, uids = [], set()
+        objects += change.objects
+        uids |= new
+        held = change
+    if held is not None:
+        yield held._replace(objects=objects)
 
 
 def remembered(placements: Iterable[Placement]) -> Jobs:

@@ -15,6 +15,11 @@ def ranks_of(members: Sequence[Member]) -> tuple[RankPlace, ...]:
     if sorted(numbers) != list(range(len(members))) or len(processes) != 1 or 0 in processes:
         return ()
     each = processes.pop()
+    worlds = {one.world for one in members if one.world}
+    if not worlds <= {len(members), each * len(members)}:  # some have not begun: what is numbered is not all of it
+        return ()
+    if len(members) > 1 and any(one.numbers_itself for one in members):
+        return ()
     if each * len(members) > MAX_RANKS:
         return ()
     placed = sorted(zip(numbers, members, strict=True), key=lambda pair: pair[0])

@@ -1,7 +1,8 @@
 """Polling: what is asked from one place for the whole cluster, told to the log when it changes, and again now and then.
 
 A source is a pure fold around one impure question. A question that fails is a reading: it is counted and said, what was
-known stands, and nothing ends because of it; so is an answer over which the source itself stumbles. What could not be appended is told by the next poll: at least once.
+known stands, and nothing ends because of it; so is an answer over which the source itself stumbles. What could not be
+appended is told by the next poll: at least once.
 """
 
 import secrets

@@ -20,7 +20,7 @@ from sickbay.components import Kind
 ROOT = "/redfish/v1/"
 MAX_BODY = 4 << 20  # bytes of one resource
 MAX_GETS = 256  # of one unit: a coolant unit has some 20 resources, a power unit of 42 outlets some 10 that are read
-MAX_MEMBERS = 64  # of one collection
+MAX_MEMBERS = 128  # of one collection: a board of eight accelerators has some 60 chassis
 _WHERE = {Kind.CDU: ("ThermalEquipment", "CDUs"), Kind.PDU: ("PowerEquipment", "RackPDUs"), Kind.HOST: ()}
 # From the unit on: properties to follow, `*` all members of a collection, `|` the first of these that is there.
 _STEPS = {
@@ -146,7 +146,7 @@ def unit(get: Get, kind: Kind, path: str = "") -> Told:
 
     Raises HttpError where not even the unit itself can be had.
     """
-    start = get(path.rstrip("/")) if path.strip("/") else _only(get, kind)
+    start = get(path) if path.strip("/") else _only(get, kind)
     walk = _Walk(get)
     walk.keep(start)
     for step in _STEPS[kind]:
@@ -163,7 +163,7 @@ def _only(get: Get, kind: Kind) -> Resource:
         here = get(_link(here.get(step)) or _no(step))
     if not _WHERE[kind]:
         return here
-    members = [link for one in _members(here) if (link := _link(one))]
+    members = [link for one in _listed(here) if (link := _link(one))]
     if len(members) != 1:
         example = members[0] if members else "/redfish/v1/..."
         raise HttpError(f"{len(members)} units behind this address: write the path of one behind it, such as {example}")
@@ -178,12 +178,12 @@ def _link(told: object) -> str:
     """The path that a link leads to, "" for one that leads off the device."""
     path = told.get("@odata.id") if isinstance(told, dict) else None
     good = isinstance(path, str) and path.startswith("/redfish/") and len(path) < 500 and path.isprintable()
-    return path.split("#")[0].rstrip("/") if good and isinstance(path, str) and " " not in path else ""
+    return path.split("#")[0] if good and isinstance(path, str) and " " not in path else ""
 
 
-def _members(collection: Resource) -> list[Any]:
+def _listed(collection: Resource) -> list[Any]:
     told = collection.get("Members")
-    return told[:MAX_MEMBERS] if isinstance(told, list) else []
+    return told if isinstance(told, list) else []
 
 
 @dataclass(slots=True)
@@ -206,14 +206,26 @@ class _Walk:
             yield here
             return
         if way[0] == "*":
-            if here.get("Members@odata.nextLink") or len(here.get("Members") or ()) > MAX_MEMBERS:
-                self.missing = self.missing or f"more than {MAX_MEMBERS} members of a collection"
-            ends = [self._at(one) for one in _members(here)]
+            ends = [self._at(one) for one in self._all(here)]
         else:
             ends = [self._at(here.get(way[0]))]
         for end in ends:
             if end is not None:
                 yield from self.down(end, way[1:])
+
+    def _all(self, here: Resource) -> list[Any]:
+        """The members of a collection, of all its pages."""
+        found = list(_listed(here))
+        while (link := _link({"@odata.id": here.get("Members@odata.nextLink")})) and len(found) <= MAX_MEMBERS:
+            page = None if link.rstrip("/") in self._asked else self._at({"@odata.id": link})
+            if page is None:  # it leads nowhere, or back
+                self.missing = self.missing or "a collection whose next page does not come"
+                break
+            here = page
+            found += _listed(here)
+        if len(found) > MAX_MEMBERS:
+            self.missing = self.missing or f"more than {MAX_MEMBERS} members of a collection"
+        return found[:MAX_MEMBERS]
 
     def sensors(self) -> None:
         """Sensors behind the readings that have thresholds."""
@@ -227,10 +239,11 @@ class _Walk:
         """What a link leads to, or the resource itself where it was sent along; None where there is none."""
         if isinstance(told, dict) and "@odata.type" in told:
             return told
-        path = _link(told)
-        if path and path not in self._asked:
-            self._asked[path] = self._fetched(path)
-        return self._asked.get(path) if path else None
+        path = _link(told)  # asked for as it is told: some controllers answer `/Systems/1` with a redirect to `.../1/`
+        key = path.rstrip("/")
+        if path and key not in self._asked:
+            self._asked[key] = self._fetched(path)
+        return self._asked.get(key) if path else None
 
     def _fetched(self, path: str) -> Resource | None:
         if len(self._asked) >= MAX_GETS:

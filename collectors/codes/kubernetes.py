@@ -28,12 +28,14 @@ class Words(Struct, frozen=True, forbid_unknown_fields=True):
     processes: tuple[str, ...]
     world: tuple[str, ...]
     revision: tuple[str, ...]
+    meeting: tuple[str, ...]
 
 
 class Table(Struct, frozen=True, forbid_unknown_fields=True):
     """kubernetes.toml."""
 
     accelerators: frozenset[str]
+    parts: tuple[str, ...]
     usual_taints: frozenset[str]
     domains: tuple[str, ...]
     switches: tuple[str, ...]

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from collectors.formats.masking import struck
 from collectors.formats.speaking import told
 from sickbay.components import UNKNOWN, Kind, Name, name
 from sickbay.messages import Event
@@ -12,8 +13,10 @@ _MAX_FACT = 200
 
 
 def event(kind: str, component: Name, facts: Mapping[str, str] | None = None, **fields: Any) -> Event:
-    """An event with its kind's defaults; `facts` become attributes, empty ones are left out."""
-    attributes = {key: value[:_MAX_FACT] for key, value in (facts or {}).items() if value}
+    """An event with its kind's defaults; `facts` become attributes, empty ones are left out, secrets struck out."""
+    attributes = {key: struck(value)[:_MAX_FACT] for key, value in (facts or {}).items() if value}
+    if "message" in fields:
+        fields["message"] = struck(fields["message"])
     return told(kind, component, attributes=attributes, **fields)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from collectors.formats.bodies.kubernetes import GRAMMAR, condition
 from collectors.formats.bodies.scheduler import Scheduler
 from collectors.formats.events import event
+from collectors.formats.masking import struck
 from collectors.formats.reading import Line, Reading, Tally
 from collectors.formats.text import lines
 from sickbay.components import UNKNOWN, Kind, name
@@ -62,7 +63,7 @@ def read(chunks: Iterable[bytes], tally: Tally, name: str = "") -> Iterator[Read
             line = Line(row.strip(), number, host="" if node.host == UNKNOWN else node.host)
             for record in (one for body in told for one in body.read(line)):
                 if isinstance(record, Event):
-                    yield Reading(replace(record, message=line.body[:MAX_MESSAGE]), number, host=line.host)
+                    yield Reading(replace(record, message=struck(line.body)[:MAX_MESSAGE]), number, host=line.host)
     yield from _devices(node)
 
 

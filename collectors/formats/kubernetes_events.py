@@ -11,6 +11,7 @@ from collectors.codes.kubernetes import table
 from collectors.formats.bodies.scheduler import Scheduler
 from collectors.formats.events import LINE_LIMIT, event
 from collectors.formats.kubernetes_objects import EventObject, at_ms
+from collectors.formats.masking import struck
 from collectors.formats.reading import Line
 from sickbay.components import UNKNOWN, Kind, name
 from sickbay.messages import MAX_MESSAGE, Event, replace
@@ -38,8 +39,8 @@ def spoken(told: EventObject) -> Spoken | None:
     count = max(told.count or 1, told.series.count if told.series else 0)
     times = [told.last_timestamp, told.series.last_observed_time if told.series else None, told.event_time]
     last = max((at for at in map(at_ms, times) if at is not None), default=at_ms(told.first_timestamp))
-    message = f"{told.reason} {told.involved_object.name} {told.message}"[:MAX_MESSAGE]
-    return Spoken(told.metadata.uid, count, last, replace(found, message=" ".join(message.split())))
+    message = struck(f"{told.reason} {told.involved_object.name} {told.message}"[: 4 * MAX_MESSAGE])
+    return Spoken(told.metadata.uid, count, last, replace(found, message=" ".join(message.split())[:MAX_MESSAGE]))
 
 
 def _host(told: EventObject) -> str:

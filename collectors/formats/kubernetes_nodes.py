@@ -14,6 +14,7 @@ from collectors.codes.kubernetes import table
 from collectors.formats.bodies.kubernetes import condition
 from collectors.formats.events import event
 from collectors.formats.kubernetes_objects import Condition, Node, Owned, at_ms, quantity
+from collectors.formats.masking import struck
 from sickbay.components import Kind, name
 from sickbay.messages import MAX_MESSAGE, Action, Edge, Event, Relation, Severity, replace
 
@@ -39,6 +40,7 @@ class NodeWord(NamedTuple):
     capacity: dict[str, int]
     versions: dict[str, str]
     edges: tuple[Edge, ...] = ()
+    parted: bool = False  # accelerators are given out in parts: how many whole ones are left is somebody's choice
 
 
 def node_word(node: Node) -> NodeWord:
@@ -59,6 +61,7 @@ def node_word(node: Node) -> NodeWord:
         _counts(node.status.capacity),
         {key: value[:120] for key, value in versions.items() if value},
         tuple(_edges(host, node.metadata.labels or {})),
+        any(key.startswith(table().parts) and quantity(value) for key, value in (node.status.capacity or {}).items()),
     )
 
 
@@ -94,7 +97,7 @@ def _counts(told: dict[str, str] | None) -> dict[str, int]:
 def _condition(host: str, told: Condition) -> Word | None:
     good = bool(_GOOD.search(told.type))
     since, component = at_ms(told.last_transition_time), name(Kind.HOST, host)
-    message = f"{told.type} {told.status} {told.reason} {told.message}"[:MAX_MESSAGE]
+    message = struck(f"{told.type} {told.status} {told.reason} {told.message}"[: 4 * MAX_MESSAGE])[:MAX_MESSAGE]
     if told.type == "Ready" and told.status != "True":
         facts = {"state": told.status, "reason": told.reason}
         kind = "scheduler.host_silent" if told.status == "Unknown" else "scheduler.host_down"

@@ -16,9 +16,10 @@ from collectors.formats.kubernetes_objects import (
     at_ms,
     quantity,
 )
-from collectors.formats.masking import masked
+from collectors.formats.masking import masked, struck
 
 MAX_TEXT = 400
+_MEETING = re.compile(r"^--?rdzv[_-]backend(?:=([\w-]{1,20}))?$")
 _PROCESSES = re.compile(r"^--?nproc[_-]per[_-]node(?:=(\d{1,4}))?$")
 
 
@@ -57,6 +58,7 @@ class Member(NamedTuple):
     processes: int = 0  # that run ranks, 0: not told
     world: int = 0
     accelerators: int = 0
+    numbers_itself: bool = False  # its launcher gives out ranks by who comes, whatever labels say
     runs: bool = False
     since_ms: int | None = None
     ended: Ending | None = None  # this life of it
@@ -133,8 +135,18 @@ def _environment(container: Container) -> dict[str, Any]:
         "node_rank": _number(number) if number else -1,
         "processes": processes or _nproc([*(container.command or ()), *(container.args or ())]),
         "world": _number(next((told[key] for key in words.world if told.get(key)), "")),
+        "numbers_itself": _meets(next((told[key] for key in words.meeting if told.get(key)), ""), container),
         "revision": next((told[key] for key in words.revision if told.get(key)), "")[:MAX_TEXT],
     }
+
+
+def _meets(told: str, container: Container) -> bool:
+    """Whether the launcher's agents meet somewhere that numbers them anew: then no label and no NODE_RANK counts."""
+    words = [word for text in [*(container.command or ()), *(container.args or ())][:400] for word in text[:20_000].split()]
+    for word, following in zip(words, [*words[1:], ""], strict=False):
+        if match := _MEETING.match(word):
+            told = match[1] or following
+    return told not in ("", "static")
 
 
 def _nproc(words: list[str]) -> int:
@@ -180,7 +192,7 @@ def _code(container: Container, status: ContainerStatus | None) -> dict[str, Any
     digest = status.image_id.rpartition("@")[2] if status and "@" in status.image_id else ""
     image = container.image + (f"@{digest}" if digest and "@" not in container.image else "")
     words = [*(container.command or ()), *(container.args or ())]
-    return {"image": image[:MAX_TEXT], "arguments": " ".join(masked(words))[: 4 * MAX_TEXT]}
+    return {"image": struck(image)[:MAX_TEXT], "arguments": " ".join(masked(words))[: 4 * MAX_TEXT]}
 
 
 def _refused(pod: Pod, status: ContainerStatus | None) -> Refused | None:
@@ -190,7 +202,7 @@ def _refused(pod: Pod, status: ContainerStatus | None) -> Refused | None:
         return None
     if status and (status.state.terminated or status.state.running):
         return None
-    return Refused(reason[:120], pod.status.message[:MAX_TEXT], at_ms(pod.status.start_time))
+    return Refused(reason[:120], struck(pod.status.message)[:MAX_TEXT], at_ms(pod.status.start_time))
 
 
 def _leaves_ms(pod: Pod) -> int | None:

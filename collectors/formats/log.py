@@ -15,6 +15,7 @@ from collectors.formats.bodies import CATALOGUE, Sample
 from collectors.formats.envelope_margins import common_margin
 from collectors.formats.envelopes import Envelopes, known
 from collectors.formats.prefilter import ENCODED, MAX_FOLLOWING, Find, Wanted, finder, plain_finder
+from collectors.formats.masking import struck
 from collectors.formats.reading import Body, Line, Reading, Record, Tally
 from collectors.formats.text import Block, blocks, clean, lines
 from sickbay.messages import MAX_MESSAGE, Event, Progress, Step
@@ -219,7 +220,7 @@ class _Reader:
         if isinstance(record, Event):
             record = replace(
                 record,
-                message=(record.message or line.body)[:MAX_MESSAGE],
+                message=struck((record.message or line.body)[: 4 * MAX_MESSAGE])[:MAX_MESSAGE],
                 count=record.count * line.repeats,
                 boot_id=record.boot_id or line.boot_id,
                 line=record.line or line.number,

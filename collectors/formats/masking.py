@@ -1,22 +1,56 @@
-"""Strikes out what looks like a secret in what people start their programs with."""
+"""Strikes out what looks like a secret in command lines, environments and messages before they go anywhere.
+
+A secret is what follows a name such as `--token`, `api_key=` or `"password":`, the user part of an address, what
+follows `Bearer`, and what has the shape of a well-known service's token. Counts of tokens and tokenizers are none.
+"""
 
 import re
+from collections.abc import Sequence
 
 MAX_CHARACTERS = 20_000
-_SECRET = re.compile(r"(?i)(token|secret|passw|credential|api[_-]?key|auth)")
+STRUCK = "***"
+_WORD = (
+    r"(?:token(?!s\b|s[_=-]|i[sz])|secret|passw(?:or)?d|passphrase|credential|pwd(?![\w-])|auth(?:orization)?(?![a-z])"
+    r"|(?:api|access|private|ssh|auth|account|license|signing|encryption|wandb)[_-]?key)"
+)
+_NAME = rf"[\w.-]{{0,200}}{_WORD}[\w.-]{{0,200}}"
+_VALUE = r"(?:\"[^\"]{0,4000}(?:\"|$)|'[^']{0,4000}(?:'|$)|(?:(?:bearer|basic|token)\s{1,3})?[^\s,;&'\"}\])]{1,4000})"
+_NAMED = re.compile(rf"(?i)(?<![\w.-])({_NAME}(?:\\?[\"'])?\s{{0,3}}[=:]\s{{0,3}}\\?){_VALUE}")
+_OPTION = re.compile(rf"(?i)(?<![\w-])(-{{1,2}}{_NAME}(?:[\"']\s{{0,3}},\s{{0,3}}|\s{{1,3}}))(?!-){_VALUE}")
+_USER = re.compile(r"(?i)\b([a-z][a-z0-9+.-]{1,20}://)(?!git@)[^\s/@'\"]{1,2000}@")
+_BEARER = re.compile(r"(?i)\b(bearer\s{1,3})[\w.~+/=-]{8,4000}")
+_SHAPES = re.compile(
+    r"\b(?:hf_|gh[pousr]_|github_pat_|glpat-|sk-|xox[abeprs]-|AKIA|ASIA|nvapi-|dckr_pat_|npm_|eyJ[\w-]{8,400}\.)"
+    r"[\w.-]{12,4000}"
+)
+_SUSPECT = re.compile(rf"(?i){_WORD}|://|bearer|hf_|gh[pousr]_|_pat|glpat|sk-|xox|akia|asia|nvapi|npm_|eyj")
+_ONLY_OPTION = re.compile(rf"(?i)^-{{1,2}}{_NAME}$")
+_ONLY_NAMED = re.compile(rf"(?i)^(-{{0,2}}{_NAME}[=:]).+$", re.DOTALL)
 
 
-def masked(words: list[str]) -> list[str]:
-    """Arguments with what follows a name such as `--token` or `--api-key=` struck out."""
+def struck(text: str) -> str:
+    """The text with its secrets struck out; the same object where nothing looks like one."""
+    if not _SUSPECT.search(text):
+        return text
+    text = _USER.sub(rf"\1{STRUCK}@", text)
+    for pattern in (_NAMED, _OPTION, _BEARER):
+        text = pattern.sub(rf"\1{STRUCK}", text)
+    return _SHAPES.sub(STRUCK, text)
+
+
+def masked(words: Sequence[str]) -> list[str]:
+    """Arguments with their secrets struck out; each word may be a whole shell command itself."""
     found: list[str] = []
-    strike = False
-    for word in " ".join(words)[:MAX_CHARACTERS].split():
-        key, equals, _ = word.partition("=")
+    strike, left = False, MAX_CHARACTERS
+    for word in words:
+        word, left = word[:left], left - len(word)
         if strike and not word.startswith("-"):
-            found.append("***")
+            found.append(STRUCK)
             strike = False
-            continue
-        secret = bool(_SECRET.search(key))
-        strike = secret and not equals and key.startswith("-")
-        found.append(f"{key}=***" if secret and equals else word)
-    return found
+        else:
+            strike = bool(_ONLY_OPTION.match(word))
+            whole = _ONLY_NAMED.match(word)
+            found.append(f"{whole[1]}{STRUCK}" if whole else struck(word))
+        if left <= 0:
+            break
+    return " ".join(found).split()

@@ -16,16 +16,21 @@ from collectors.formats.redfish_values import (
     Resource,
     Resources,
     first,
+    foreign,
     greatest,
     health_of,
     least,
+    measured,
     number,
     objects_in,
+    plausible,
     reading,
+    sensor_of,
     state_of,
     text_of,
     total,
     type_of,
+    word_of,
 )
 from sickbay.components import Kind, Name, kind_of
 
@@ -47,7 +52,7 @@ def judged(component: Name, resources: Resources) -> Judged:
     """The columns of a unit and what it says of its own state."""
     found = Judged(whole=any(UNITS.get(type_of(one)) is kind_of(component) for one in resources.values()))
     _JUDGES[kind_of(component)](component, resources, found)
-    found.row = {column: value for column, value in found.row.items() if math.isfinite(value)}
+    found.row = {column: value for column, value in found.row.items() if math.isfinite(value) and plausible(column, value)}
     return found
 
 
@@ -62,9 +67,11 @@ def _coolant(component: Name, resources: Resources, found: Judged) -> None:
     told = _of(resources, "CoolantConnector")
     # Secondary: towards the racks. A unit that tells its primary side only is judged by what it gets there.
     connectors = [one for one in told if "/SecondaryCoolantConnectors/" in one[0]] or told
-    flows = [number(one, "FlowLitersPerMinute") for _, one in connectors]
+    flows = [measured(one, "FlowLitersPerMinute", resources) for _, one in connectors]
     found.row["flow_litres_per_minute"] = sum(flows) if flows else math.nan
-    found.row["supply_temperature_celsius"] = greatest(number(one, "SupplyTemperatureCelsius") for _, one in connectors)
+    found.row["supply_temperature_celsius"] = greatest(
+        measured(one, "SupplyTemperatureCelsius", resources) for _, one in connectors
+    )
     found.row["return_temperature_celsius"] = greatest(number(one, "ReturnTemperatureCelsius") for _, one in connectors)
     pressures = [first(one, "DeltaPressurekPa", "SupplyPressurekPa") for _, one in connectors]
     found.row["pressure_kilopascals"] = least(map(abs, pressures))
@@ -81,25 +88,27 @@ def _coolant(component: Name, resources: Resources, found: Judged) -> None:
 
 def _of_connector(component: Name, path: str, one: Resource, resources: Resources) -> Iterator[Finding]:
     """Flow too low or coolant too warm, by the unit's own thresholds; critical without one, by its rated flow."""
-    flow, rated = number(one, "FlowLitersPerMinute"), number(one, "RatedFlowLitersPerMinute")
-    critical = "Critical" in (health_of(one), health_of(_sensor(one, "FlowLitersPerMinute", resources)))
+    flow, rated = measured(one, "FlowLitersPerMinute", resources), number(one, "RatedFlowLitersPerMinute")
+    critical = "Critical" in (health_of(one), health_of(sensor_of(one, "FlowLitersPerMinute", resources)))
     if _crossed(one, "FlowLitersPerMinute", resources, _LOWER) or (critical and (flow == 0 or flow < rated)):
         yield _finding(component, "cdu.flow_low", path, one, flow=f"{flow:g}")
     elif critical:
         yield _finding(component, "cdu.warning", path, one)
     if _crossed(one, "SupplyTemperatureCelsius", resources, _UPPER):
-        supply = number(one, "SupplyTemperatureCelsius")
+        supply = measured(one, "SupplyTemperatureCelsius", resources)
         yield _finding(component, "cdu.supply_hot", path, one, supply=f"{supply:g}")
 
 
 def _leaks(component: Name, resources: Resources, found: Judged) -> None:
     """A detector is a resource, or an entry of a group; one that is not available says nothing."""
     detectors = _of(resources, "LeakDetector")
-    states = [(path, one, text_of(one.get("DetectorState"))) for path, one in detectors]
+    states = [(path, one, word_of(one.get("DetectorState"))) for path, one in detectors]
     for path, one in _of(resources, "LeakDetection"):
         for group in objects_in(one.get("LeakDetectorGroups")):
             for place, entry in enumerate(objects_in(group.get("Detectors"))):
-                states.append((f"{path}#{place}", entry, text_of(entry.get("DetectorState"))))
+                if state_of(entry) in _ABSENT:
+                    continue
+                states.append((f"{path}#{place}", entry, word_of(entry.get("DetectorState"))))
     told = {state for _, _, state in states} & {"OK", "Warning", "Critical"}
     if told:
         found.row["leak"] = float("Critical" in told)
@@ -120,7 +129,7 @@ def _power(component: Name, resources: Resources, found: Judged) -> None:
     found.row["current_amperes"] = greatest(_amperes(one) for one in inlets)
     found.row["voltage_volts"] = least(_volts(one) for one in inlets)
     for path, one in circuits:
-        breaker = text_of(one.get("BreakerState"))
+        breaker = word_of(one.get("BreakerState"))
         if breaker == "Tripped":
             found.findings.append(_finding(component, "pdu.tripped", path, one, breaker=breaker))
         elif breaker == "Off":  # somebody switched it off, or it is a spare
@@ -159,7 +168,7 @@ def _phases(told: object, last: str) -> list[float]:
 
 
 def _host(component: Name, resources: Resources, found: Judged) -> None:
-    states = {text_of(one.get("PowerState")) for _, one in _of(resources, "ComputerSystem")}
+    states = {word_of(one.get("PowerState")) for _, one in _of(resources, "ComputerSystem")}
     if states & {"On", "Off"}:
         found.row["powered"] = float("On" in states)
     found.row["inlet_temperature_celsius"] = _inlet(resources)
@@ -205,7 +214,7 @@ def _ailing(component: Name, kind: str, parts: Iterable[tuple[str, Resource]]) -
 def _finding(component: Name, kind: str, path: str, one: Resource, **facts: str) -> Finding:
     """The part is told by its path below the unit: it stays the same, a name may not."""
     called = text_of(one.get("Name")) or text_of(one.get("MemberId"))
-    health = health_of(one) or text_of(one.get("DetectorState"))
+    health = health_of(one) or word_of(one.get("DetectorState"))
     part = "/".join(path.rstrip("/").rsplit("/", 2)[-2:])[:MAX_TEXT]
     return Finding(
         Key(component, kind, part),
@@ -216,8 +225,9 @@ def _finding(component: Name, kind: str, path: str, one: Resource, **facts: str)
 
 def _crossed(one: Resource, column: str, resources: Resources, thresholds: tuple[str, ...]) -> bool:
     """Whether a reading lies beyond one of the unit's own thresholds, told with it or by the sensor it came from."""
-    value = number(one, column)
-    for told in (one.get(column), _sensor(one, column, resources)):
+    sensor = sensor_of(one, column, resources)
+    own = number(sensor, "Reading") if foreign(sensor) else measured(one, column, resources)
+    for value, told in ((measured(one, column, resources), one.get(column)), (own, sensor)):
         limits: object = told.get("Thresholds") if isinstance(told, dict) else None
         if not isinstance(limits, dict):
             continue
@@ -226,12 +236,6 @@ def _crossed(one: Resource, column: str, resources: Resources, thresholds: tuple
             if value < edge if lower else value > edge:
                 return True
     return False
-
-
-def _sensor(one: Resource, column: str, resources: Resources) -> Resource:
-    told = one.get(column)
-    place = told.get("DataSourceUri") if isinstance(told, dict) else None
-    return resources.get(place.rstrip("/"), {}) if isinstance(place, str) else {}
 
 
 _JUDGES: dict[Kind, Callable[[Name, Resources, Judged], None]] = {

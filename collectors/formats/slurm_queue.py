@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from collectors.formats import stamps
+from collectors.formats.masking import struck
 from collectors.formats.reading import Tally
 from collectors.formats.slurm_records import Job, is_job_id, job_state
 from collectors.formats.text import clean_text
@@ -80,7 +81,7 @@ def _queued(values: list[str], tally: Tally) -> Queued | None:
         nodes=nodes,
         start=_utc(told["StartTime"]),
         end=_utc(told["EndTime"]),
-        name=" ".join(told["Name"].split())[:200],
+        name=struck(" ".join(told["Name"].split()))[:200],
         user=told["UserName"][:64],
         exclusive=told["OverSubscribe"] in ("NO", "EXCLUSIVE"),
         text=f"JobId={told['JobID']} JobState={state} NodeList={nodes[:200]} ExitCode={exit_code}",

@@ -106,8 +106,6 @@ def _what(one: Condition, host: str) -> tuple[str, Name, str]:
             return "scheduler.host_condition", components.name(Kind.HOST, host), one.name[:100]
         device = components.pci_address(one.device) or one.device
         return kind, components.name(Kind.ACCELERATOR, host, device), one.name[:100]
-    if kind.startswith("filesystem."):
-        return kind, components.name(Kind.FILESYSTEM, host, components.UNKNOWN), one.name[:100]
     return kind, components.name(Kind.HOST, host), one.name[:100]
 
 

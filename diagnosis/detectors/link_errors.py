@@ -22,6 +22,7 @@ LEAST_WINDOWS = 3  # with 10 s windows the 30 s of two soft families: rate and p
 CORRECTED = 1e-5  # [house] share of corrected bits from which on a link is watched; its limit is 2.4e-4 (IEEE 802.3)
 TIMES = 10.0  # [house] its own past
 RATIO = ("corrected_bits_total__increase", "received_bits_total__increase")
+BACK = ("up", "received_bits_total__increase")  # what shows that a link carries
 OF_MODULE = "errors_before_correction_ratio"
 COLUMNS = ("symbol_errors_total__increase", "rx_errors_total__increase", "link_downed_total__increase")
 
@@ -29,7 +30,7 @@ COLUMNS = ("symbol_errors_total__increase", "rx_errors_total__increase", "link_d
 def claims(case: Case) -> Iterable[Evidence]:
     """One claim per port and finding: it lost its link, or it loses symbols for 30 s."""
     yield from _correction(case)
-    frame, known = table(case, "port", COLUMNS), orders(case)
+    frame, known = table(case, "port", (*COLUMNS, *BACK)), orders(case)
     if frame.height == 0:
         return
     symbols, received, downed = (pl.col(column).fill_null(0.0) for column in COLUMNS)
@@ -38,11 +39,18 @@ def claims(case: Case) -> Iterable[Evidence]:
     for rows in bad.filter(pl.col("downs") > 0).partition_by("component", maintain_order=True):
         if known.closed(rows["component"][0], int(rows["end_ms"][0]) - case.window_ms, int(rows["end_ms"][0])):
             continue
-        flaps = float(rows["downs"].sum()) > 1
+        flaps = float(rows["downs"].sum()) > 1 or _is_back(bad, rows)
         yield _claim(rows, "link_flap" if flaps else "link_down", "link_downed", CERTAIN, "downs", case)
     for rows in bad.filter(pl.col("errors") >= least).partition_by("component", maintain_order=True):
         if rows.height >= LEAST_WINDOWS:
             yield _claim(rows, "link_errors", "link_loses_symbols", GOOD, "errors", case)
+
+
+def _is_back(frame: pl.DataFrame, downs: pl.DataFrame) -> bool:
+    """The port carries again after its last loss."""
+    last = int(downs["end_ms"].max())  # type: ignore[arg-type]
+    later = frame.filter((pl.col("component") == downs["component"][0]) & (pl.col("end_ms") > last))
+    return bool(later.select(((pl.col(BACK[0]) >= 1) | (pl.col(BACK[1]) > 0)).any()).item())
 
 
 def _correction(case: Case) -> Iterator[Evidence]:

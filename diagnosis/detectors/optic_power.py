@@ -16,7 +16,8 @@ from diagnosis.by_order import Orders, orders
 from diagnosis.case import Case
 from diagnosis.evidence import CERTAIN, GOOD, bucket_of, identity
 from diagnosis.frames import table
-from sickbay.components import Kind, Name, host_of, link, name
+from diagnosis.known_hosts import is_switch, known_hosts
+from sickbay.components import Kind, Name, host_of, link
 from sickbay.messages import Evidence, Severity
 from sickbay.topology import View
 
@@ -169,11 +170,10 @@ def _between(optic: Name, far: Name, fall: Fall, levels: _Levels) -> Evidence:
 
 
 def _hosts(case: Case, optics: list[Name], fall: Fall) -> list[str]:
-    """Hosts that these modules are in; others are in switches, as the topology tells, or as nothing ever runs there."""
-    view, placed = case.topology.at(fall.from_ms), case.placements.at(fall.from_ms)
+    """Known hosts that these modules are in; others may be in switches."""
+    hosts = known_hosts(case)
     told = dict.fromkeys(host for one in optics if (host := host_of(one)))
-    hosts = [host for host in told if not view.children(name(Kind.SWITCH, host))]
-    return [host for host in hosts if placed.jobs_of(name(Kind.HOST, host))] or hosts
+    return [host for host in told if host in hosts and not is_switch(case, host, hosts, fall.from_ms)]
 
 
 def _claim(component: Name, fault: str, fall: Fall, llr: float, says: str, facts: dict[str, str]) -> Evidence:

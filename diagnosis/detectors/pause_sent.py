@@ -12,7 +12,8 @@ from diagnosis.case import Case
 from diagnosis.detectors.explicit_code import build, bursts
 from diagnosis.evidence import CERTAIN, FAIR, GOOD, bucket_of, identity
 from diagnosis.frames import table
-from sickbay.components import Kind, Name, host_of, name
+from diagnosis.known_hosts import is_switch, known_hosts
+from sickbay.components import Kind, Name, host_of
 from sickbay.messages import Action, Event, Evidence, Relation, Severity, replace
 
 NAME, VERSION = "pause_sent", "2"
@@ -20,6 +21,7 @@ NAME, VERSION = "pause_sent", "2"
 PER_SECOND = 1_000.0  # [house] pause frames a second that hold a link for a good part of the time
 TIMES = 20.0  # [house] more than the median sender: a congested network makes everybody send a few
 LEAST_HELD = 3  # ports that receive pause: fewer are a quarrel of two
+MANY = 3  # ports of one owner that send pause at once: it passes on what it was told
 MOST_TOLD = 1_000  # hosts that a claim names
 COLUMNS = ("tx_pause_total__increase", "rx_pause_total__increase", "bus_stalled_seconds_total__increase", "covered_ms")
 
@@ -47,7 +49,7 @@ def _senders(case: Case) -> Iterator[tuple[pl.DataFrame, list[Name]]]:
     )
     if rates.filter(pl.col("sent") >= PER_SECOND).height == 0:
         return
-    sums = rates.filter(~pl.col("host").is_in(_switches(rates["host"].unique().to_list(), case))).with_columns(
+    sums = rates.filter(~pl.col("host").is_in(_switches(rates, case))).with_columns(
         pl.col("sent").median().over("end_ms").alias("usual"),
         (pl.col("held") >= PER_SECOND).sum().over("end_ms").alias("held_ports"),
     )
@@ -72,15 +74,18 @@ def _told(burst: list[Event], senders: list[Name], case: Case) -> Evidence:
     return told
 
 
-def _switches(owners: Iterable[str | None], case: Case) -> list[str]:
-    """Those owners of ports that are switches, by the latest topology."""
-    view = case.topology.at(None)
-    return [one for one in owners if one and view.children(name(Kind.SWITCH, one))]
+def _switches(rates: pl.DataFrame, case: Case) -> list[str]:
+    """Those owners of ports that are switches: known as such, or with several ports that send at once."""
+    hosts = known_hosts(case)
+    sending = rates.filter(pl.col("sent") >= PER_SECOND).group_by("host", "end_ms").agg(pl.col("component").n_unique())
+    many = {one for one in sending.filter(pl.col("component") >= MANY)["host"].to_list() if one not in hosts}
+    owners = [one for one in rates["host"].unique().to_list() if one]
+    return [one for one in owners if one in many or is_switch(case, one, hosts)]
 
 
 def _on_switch(port: Name, case: Case) -> bool:
     parents = case.topology.at(None).parents(port, Relation.PART_OF)
-    own = bool(_switches([host_of(port)], case))
+    own = is_switch(case, host_of(port) or "", known_hosts(case))
     return own or any(part.startswith(f"{Kind.SWITCH}:") for part in parents)
 
 

@@ -10,7 +10,8 @@ Where to look, by what runs:
   diagnosis is `diagnoser` (reads, commits), `task_read` (how far), `horizon` (memory), `judge` (says), `wishes`.
 - `sickbay remediate`: `remediator`, `remediation_inputs`, `scheduler_view`, `errands` (tests and bundles, beside).
 - `sickbay relay`, and what `sickbay up` listens to: `listener` (the stage), `listen_server` (sockets), `tokens`,
-  `intake` (a request to an answer), `hooks` (changes, work), `handing` (agents' records), `sink` (the log; packs).
+  `intake` (a request to an answer), `hooks` (changes, work), `handing` (agents' records), `sink` (the log; packs);
+  `frame_layouts` is what all readers of frames share.
 - `sickbay poll`: `poller`. `sickbay up`: `up`, `simulated_site`.
 - People's questions: `desk` (incidents, approvals), `declaring` (changes, maintenance), `letters` (dead letters),
   `topology_import` and `topology_shown`, `story` and `report`, `boards`; what they and the stages read: `incidents_topic`, `ledger_lines`.

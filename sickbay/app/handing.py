@@ -15,7 +15,7 @@ from collectors.listen import owner
 from collectors.naming import identity_key
 from sickbay import layouts, messages
 from sickbay.admission import HEARSAY, Admission, Refused, hosts_of
-from sickbay.app.live import Layouts
+from sickbay.app.frame_layouts import Layouts
 from sickbay.app.tokens import Grant
 from sickbay.components import Kind
 from sickbay.handover import TOO_LARGE, Handed

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from collectors.listen import Allowed, Request, Told, Unfit
+from collectors.listen import Allowed, Reader, Request, Told, Unfit
 from collectors.poll import Outgoing
 from sickbay import actions
 from sickbay.app.declaring import MAINTENANCE, Declared, moment, parts, work
@@ -46,7 +46,7 @@ class _Work(Struct, frozen=True, forbid_unknown_fields=True):
     note: Short = ""
 
 
-def changes(zone: tzinfo | None) -> Callable[[Request, Any, Allowed], Told]:
+def changes(zone: tzinfo | None) -> Reader:
     """What reads /v1/changes. `zone`: of times that tell none."""
 
     def read(request: Request, memory: Any, allowed: Allowed) -> Told:
@@ -97,7 +97,8 @@ def maintenance(request: Request, allowed: Allowed, zone: tzinfo | None) -> tupl
     targets = _checked(lambda: parts(said.targets))
     _all_allowed(targets, allowed)
     now_ms = request.now_ms
-    from_ms, until_ms = (_checked(lambda text=text: moment(text, now_ms, zone)) for text in (said.from_, said.until))
+    from_ms = _checked(lambda: moment(said.from_, now_ms, zone))
+    until_ms = _checked(lambda: moment(said.until, now_ms, zone))
     by = f"{said.by} ({request.sender})" if said.by else request.sender
     found = _checked(lambda: work(targets, from_ms, until_ms, by, said.note, now_ms))
     return found, [

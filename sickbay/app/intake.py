@@ -19,8 +19,8 @@ from collectors.poll_frames import Framer
 from sickbay import handover, selfmetrics
 from sickbay.admission import admission
 from sickbay.app import hooks
+from sickbay.app.frame_layouts import Layouts
 from sickbay.app.handing import Handing
-from sickbay.app.live import Layouts
 from sickbay.app.service import Context
 from sickbay.app.sink import Sink
 from sickbay.app.tokens import Grant

@@ -128,9 +128,10 @@ def _word(incident: Incident | None) -> tuple[object, ...]:
 
 
 def _record(incident: Incident | None) -> tuple[object, ...]:
-    """What a change of must go into the log: the word, and what remediation acts on."""
+    """What a change of must go into the log: the word, what remediation acts on, and what all of it rests on."""
     if incident is None:
         return ()
     sure = tuple(incident.probability >= verbs()[step.do].least_p for step in incident.plan)
     sign = (newest_sign_ms(incident) or 0) // SIGN_MS
-    return (*_word(incident), incident.plan, sure, incident.affected.jobs, incident.merged_into, sign)
+    rests_on = {(one.component, one.fault, one.says) for one in incident.evidence}
+    return (*_word(incident), incident.plan, sure, incident.affected.jobs, incident.merged_into, sign, rests_on)

@@ -6,15 +6,14 @@ Every stage speaks to the next one through the log only, and commits its positio
 from sickbay import frames, packs, selfmetrics
 from sickbay.admission import Admission
 from sickbay.app.diagnoser import Diagnoser
+from sickbay.app.frame_layouts import Layouts
 from sickbay.frames import Frame
-from sickbay.layouts import Schemas, UnknownLayout, decoded
 from sickbay.log import Log, Record, Task, driving, tick
-from sickbay.log.reading import Followed
 from sickbay.messages import Incident
 from sickbay.schema import TABLES
 from sickbay.selfmetrics import SelfMetrics
 from sickbay.settings import Windows
-from sickbay.topics import SCHEMAS, TELEMETRY
+from sickbay.topics import TELEMETRY
 from streams import runner, window_state
 from streams.processor import LATENESS_MS
 from streams.runner import Mark, Runner
@@ -22,30 +21,6 @@ from streams.window_task import Decoded, Packed, WindowTask
 from streams.windows import WIDTH_MS
 
 WINDOWS_GROUP = "streams.windows"
-
-
-class Layouts:
-    """The layouts that the schemas topic tells, read on when a frame has one that is not known."""
-
-    def __init__(self, log: Log, admission: Admission, metrics: SelfMetrics) -> None:
-        self._topic, self._schemas = Followed(log.reader(), Task(SCHEMAS, 0)), Schemas()
-        self._admission, self._metrics = admission, metrics
-
-    def frame(self, record: Record, *, packed: bool = False) -> Frame:
-        """The frame in a record. Raises ValueError for a damaged one, or one that is not let in."""
-        try:
-            return self._admission.frame(record, self._schemas, packed=packed)
-        except UnknownLayout:
-            self._learn()
-            return self._admission.frame(record, self._schemas, packed=packed)
-
-    def _learn(self) -> None:
-        for record in self._topic.read():
-            try:
-                if record.value:
-                    self._schemas.learn(decoded(record.value))
-            except ValueError:  # frames of that layout go to the dead letters
-                self._metrics.count(selfmetrics.LOG_ERRORS, kind="BadLayout")
 
 
 class FrameReader:

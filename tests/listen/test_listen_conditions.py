@@ -51,7 +51,7 @@ def test_node_conditions_and_events() -> None:
         {"type": "OfASite", "status": "True", "message": "own \x1b[31mrule\n"},
     ], "events": [{"severity": "warn", "timestamp": "2026-03-11T04:00:00Z", "reason": "OOMKilling"}]})  # fmt: skip
     assert [(one.kind, one.severity.value) for one in bad] == [
-        ("filesystem.read_only", "warning"),
+        ("scheduler.host_condition", "warning"),
         ("scheduler.host_back", "info"),
         ("scheduler.host_condition", "warning"),
         ("scheduler.host_condition", "info"),

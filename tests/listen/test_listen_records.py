@@ -178,6 +178,7 @@ def test_any_bytes_are_records_or_an_error() -> None:
                 assert len(handover.decode(damaged)) <= handover.MAX_RECORDS
 
 
+@pytest.mark.slow
 def test_a_listener_that_is_gone_for_a_while_loses_and_doubles_nothing(tmp_path: Path) -> None:
     log, port = MemoryLog(), free_port()
     told = config(tmp_path, address=f"127.0.0.1:{port}")

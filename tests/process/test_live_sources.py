@@ -13,17 +13,22 @@ import pytest
 from sickbay.actions import Mode
 from sickbay.app import up
 from sickbay.app.incidents_topic import current
+from sickbay.app.poller import limits
 from sickbay.app.service import Context, Service
+from sickbay.commands.change import change
+from sickbay.commands.maintenance import maintenance
+from sickbay.commands.report import report
+from sickbay.components import host_of
 from sickbay.log import wall_ms
 from sickbay.log.sqlite import SqliteLog
-from sickbay.messages import Incident, Verdict
+from sickbay.messages import Incident, Relation, Verdict
 from sickbay.selfmetrics import SelfMetrics
 from sickbay.settings import Agent as AgentSettings
-from sickbay.settings import Config, LogSettings, Windows
+from sickbay.settings import Config, LogSettings, Remediation, Windows
 from sickbay.source_settings import Facility, Gnmi, Inventory
 from sickbay.topics import TOPOLOGY
 from tests.collectors.test_facility_redfish import CDU, site
-from tests.process.kit import Agent, await_true, everything
+from tests.process.kit import Agent, await_true, everything, lost_card
 from tests.process.live_site import LiveSite
 from tests.services import gnmi
 from tests.services.recorded_https import Recorded, recorded_https
@@ -89,8 +94,6 @@ def test_a_coolant_unit_degrades(units: Recorded, tmp_path: Path, capsysbinary: 
     assert {asked.verb for asked in units.asked} == {"GET"}
     assert set(live.diagnoser.horizon.topology.at(None).hosts_under("cdu:c1")) == {"h1", "h2"}
     live.close()
-    from sickbay.commands.report import report
-
     (tmp_path / "sickbay.toml").write_text(f'[log]\nengine = "sqlite"\npath = "{tmp_path / "log"}"\n')
     assert report(one.id, config=tmp_path / "sickbay.toml", json=True) == 0
     told = json.loads(capsysbinary.readouterr().out)
@@ -137,7 +140,8 @@ class Interface:
 def served(config: Config, agents: tuple[Config, ...] = ()) -> Iterator[tuple[SqliteLog, Service, list[str]]]:
     """What `sickbay up` runs, in this process."""
     log, said, status = SqliteLog(Path(config.log.path)), list[str](), list[int]()
-    service = Service(Context(config, log, SelfMetrics(), said.append), up.stages(config, agents), longer=up.longer(config))
+    made = up.stages(config, agents)
+    service = Service(Context(config, log, SelfMetrics(), said.append), made, longer=limits(made))
     thread = threading.Thread(target=lambda: status.append(service.run(signals=())), daemon=True)
     thread.start()
     try:
@@ -193,7 +197,36 @@ def test_a_port_of_a_switch_and_its_peer(tmp_path: Path) -> None:
             time.sleep(5)
             (one,) = standing(log)
             assert one.fault == "link_down"
-            assert one.verdict in (Verdict.COMPONENT, Verdict.SHARED, Verdict.UNKNOWN)
+            assert (one.verdict, one.component) == (Verdict.COMPONENT, "port:h1/eth2")
             told = {claim.component for claim in one.evidence}
             assert {"port:h1/eth2", "port:leaf1/Ethernet4"} <= told
-            print(one.component, one.verdict, one.action, [(s.do, s.target) for s in one.plan])
+            assert FORBIDDEN.isdisjoint(step.do for step in one.plan)
+
+
+def test_changes_and_planned_work_reach_every_judgement(tmp_path: Path) -> None:
+    (tmp_path / "racks.csv").write_text(RACKS)
+    config = Config(
+        inventory=Inventory(files=(str(tmp_path / "racks.csv"),), poll_s=10.0),
+        windows=Windows(width_s=5, lateness_s=2),
+        remediation=Remediation(mode="act", scheduler="simulated"),
+        log=LogSettings(engine="sqlite", path=str(tmp_path / "log")),
+    )
+    settings = tmp_path / "sickbay.toml"
+    settings.write_text(f'[log]\nengine = "sqlite"\npath = "{tmp_path / "log"}"\n')
+    live = Cooled(tmp_path, config, ("inventory",), HOSTS, now_ms=wall_ms() // 5000 * 5000)
+    live.run(20)
+    assert change("post", "h3", "driver", config=settings, old="550.54", new="560.28", who="carol") == 0
+    assert maintenance("add", ["rack:r1"], config=settings, until="2h", by="carol", note="new pumps") == 0
+    live.run(10)
+    for agent in live.agents[:3:2]:  # h1 stands in the rack that is worked on, h3 does not
+        agent.say(lost_card(agent.host, live.now_ms))
+    live.run(40)
+    case = live.diagnoser.horizon.case(live.now_ms)
+    assert [(one.target, one.what, one.new, one.who) for one in case.changes] == [
+        ("host:h3", "driver", "560.28", "carol")
+    ]
+    assert case.topology.at(None).parents("host:h3", Relation.RUNS) == ("cohort:driver/560.28",)
+    told = {host_of(one.component): one.verdict for one in live.incidents()}
+    assert told == {"h1": Verdict.MAINTENANCE, "h3": Verdict.COMPONENT}
+    assert live.scheduler.writes == [("drain", "h3")]
+    live.close()

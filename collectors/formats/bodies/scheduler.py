@@ -12,7 +12,7 @@ from collectors.formats.bodies import Sample
 from collectors.formats.events import LINE_LIMIT, event
 from collectors.formats.reading import Line, Record
 from sickbay.components import UNKNOWN, Kind, name
-from sickbay.messages import Blame, Change
+from sickbay.messages import Action, Blame, Change, Severity
 
 _MAX_HOSTS = 4096  # of one expression
 _MAX_REASONS = 4096
@@ -187,13 +187,16 @@ def _controller(body: str) -> list[Record]:
 
 
 def _devices(body: str) -> list[Record]:
-    match = _FEWER.search(body) or _ADMISSION.search(body)
+    refused = _ADMISSION.search(body)
+    match = _FEWER.search(body) or refused
     if not match or int(match["seen"]) >= int(match["wanted"]):
         return []
     host = match.groupdict().get("host") or UNKNOWN
     kind = "scheduler.accelerators_fewer" if int(match["seen"]) else "scheduler.accelerators_none"
     facts = {"resource": match["what"], "reported": match["seen"], "configured": match["wanted"]}
-    return [event(kind, name(Kind.HOST, host), facts, code=f"{match['seen']} of {match['wanted']}")]
+    # "Available" are those that no pod holds: one that another pod still has is missing there as well as a lost one.
+    doubt: dict[str, Any] = {"severity": Severity.WARNING, "advice": Action.WATCH} if match is refused else {}
+    return [event(kind, name(Kind.HOST, host), facts, code=f"{match['seen']} of {match['wanted']}", **doubt)]
 
 
 def _container(body: str) -> list[Record]:
