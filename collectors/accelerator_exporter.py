@@ -4,6 +4,7 @@ That it answers is a measurement too: a device that hangs often takes its export
 and goes on answering with old ones no longer asks the device: it is as good as silent.
 """
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 
@@ -18,7 +19,7 @@ from collectors.lines import AHEAD_MS
 from collectors.source import Collected, Host, Seen
 from sickbay.components import HOST_SCOPED, UNKNOWN, Kind, Name, name
 from sickbay.messages import Event, Identity
-from sickbay.schema import Samples
+from sickbay.schema import TABLES, Samples
 
 LATE_MS = 60_000  # a value that its exporter dates older is none of now: caches are of seconds
 MAX_NAMES = 20_000  # remembered
@@ -109,9 +110,35 @@ class AcceleratorExporter:
             return None
         component = [self._named(one) for one, stays in zip(samples.component, kept, strict=True) if stays]
         values = {name: column[kept] for name, column in samples.values.items()}
+        if len(self._host.settings.exporters) > 1:
+            values |= self._own_counters(samples.table, component, values, now_ms)
         values |= self._ups(len(component), 1.0) if samples.table == "host" else {}
         times = times[kept]
         return Samples(samples.table, component, np.where(times <= now_ms + AHEAD_MS, times, now_ms), values)
+
+    def _own_counters(
+        self, table: str, component: Sequence[Name], values: dict[str, NDArray[np.float64]], now_ms: int
+    ) -> dict[str, NDArray[np.float64]]:
+        """Counters without those that another exporter of this host tells already."""
+        counters = [one.name for one in TABLES[table].columns if one.type == "counter" and one.name in values]
+        return {
+            column: np.array(
+                [
+                    value if math.isnan(value) or self._counts(one, column, now_ms) else math.nan
+                    for one, value in zip(component, values[column].tolist(), strict=True)
+                ]
+            )
+            for column in counters
+        }
+
+    def _counts(self, component: Name, column: str, now_ms: int) -> bool:
+        counted = self._host.shared.counted
+        owner, at_ms = counted.get((component, column), (self.name, now_ms))
+        if owner != self.name and 0 <= now_ms - at_ms < LATE_MS:
+            return False
+        if len(counted) < MAX_NAMES or (component, column) in counted:
+            counted[component, column] = (self.name, now_ms)
+        return True
 
     def _named(self, component: Name) -> Name:
         """The component under this host's own name, whatever the exporter takes for it (a pod, an alias)."""

@@ -81,7 +81,7 @@ class AcceleratorNvml:
     def _next(self, now_ms: int) -> str:
         """What to ask now, "" for nothing."""
         last_ms = self._host.shared.measured_ms or (self._began_ms or 0)
-        stands_in = not self._host.settings.exporters or now_ms - last_ms >= GRACE_MS
+        stands_in = not self._host.settings.exporters or not 0 <= now_ms - last_ms < GRACE_MS
         self._measures = stands_in and not self._host.shared.measured_ms
         if not 0 <= now_ms - self._named_ms < NAMES_MS:
             return "names"

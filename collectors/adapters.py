@@ -7,6 +7,7 @@ one RDMA device leaves the second without one: such a device is neither's.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -108,7 +109,8 @@ def _digits(tree: Tree, interface: str, file: str) -> str:
 def identities(tree: Tree, found: Adapters) -> Iterator[Identity]:
     """One of each adapter, and one of each port that has more than one name. An address that several interfaces or
     ports have names none of them."""
-    sole = {pci: one for one, pci in found.interfaces.items() if list(found.interfaces.values()).count(pci) == 1}
+    count = Counter(found.interfaces.values())
+    sole = {pci: one for one, pci in found.interfaces.items() if count[pci] == 1}
     for device, pci in found.devices.items():
         if pci:
             guid, model = tree.read(f"{RDMA}/{device}/node_guid"), tree.read(f"{RDMA}/{device}/board_id")
@@ -121,9 +123,10 @@ def identities(tree: Tree, found: Adapters) -> Iterator[Identity]:
 
 def _port_identities(tree: Tree, found: Adapters) -> Iterator[Identity]:
     own = {port: interface for interface, port in found.twins.items()}
+    count = Counter(found.devices.values())
     for device, numbers in found.ports.items():
         pci = found.devices[device]
-        shared = len(numbers) > 1 or list(found.devices.values()).count(pci) > 1
+        shared = len(numbers) > 1 or count[pci] > 1
         guid = _guid(tree.read(f"{RDMA}/{device}/node_guid"))
         for number in numbers:
             port = f"{device}/{number}"

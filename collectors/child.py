@@ -67,8 +67,7 @@ class Child:
         with suppress(subprocess.TimeoutExpired):
             process.wait(0.5)
             return
-        with suppress(ProcessLookupError, PermissionError):
-            process.send_signal(signal.SIGKILL)
+        _end(process)
         with suppress(subprocess.TimeoutExpired):
             process.wait(0.5)
 
@@ -118,8 +117,7 @@ class Child:
         process, self._process, self._asked_s = self._process, None, None
         if process is not None:
             _shut(process)
-            with suppress(ProcessLookupError, PermissionError):
-                process.send_signal(signal.SIGKILL)
+            _end(process)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(0.2)
         raise ChildGone(f"{self._command[-1]} ended by itself")
@@ -127,13 +125,19 @@ class Child:
     def _kill(self) -> None:
         """One that cannot die goes on hanging; else `_hear` finds its end."""
         assert self._process is not None
-        with suppress(ProcessLookupError, PermissionError):
-            self._process.send_signal(signal.SIGKILL)
+        _end(self._process)
 
 
 def python(module: str) -> list[str]:
     """The command that runs a module of this installation."""
     return [sys.executable, "-m", module]
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """It and all that it started: it has a session of its own."""
+    if process.returncode is None:  # else its number may be another's by now
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _shut(process: "subprocess.Popen[bytes]") -> None:

@@ -74,7 +74,7 @@ class Composer:
         """Identities of this host's devices."""
         for record in (seen.record for seen in collected.seen):
             if isinstance(record, Identity) and record.host in (self._host, UNKNOWN, ""):
-                yield replace(record, host=self._host)
+                yield self.cards.names.ports.module(replace(record, host=self._host))
 
     def _seen(self, seen: Seen, now_ms: int, work: Work) -> None:
         record, names = seen.record, self.cards.names

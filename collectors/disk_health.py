@@ -51,7 +51,7 @@ class DiskHealth:
             self._missing = "nvme (nvme-cli) is not installed: disks tell no health log"
             return
         except tool.ToolFailed as error:
-            if "ermission denied" in str(error):  # the kernel's word has to do here too
+            if tool.is_refused(error):  # the kernel's word has to do here too
                 self._missing = "no right to ask disks for their health log (CAP_SYS_ADMIN)"
             else:
                 self._missing, self._troubles[disk] = "", str(error)

@@ -44,9 +44,10 @@ class Evidence:
         return sum(_size(path) for path in self._bundles())
 
     def _bundles(self) -> list[Path]:
-        """The oldest first."""
-        with suppress(OSError):
-            return sorted(Path(one.path) for one in os.scandir(self._folder) if _OURS.match(one.name.lstrip(".")))
+        """The oldest first. A link among them is nobody's bundle, and leads elsewhere."""
+        with suppress(OSError), os.scandir(self._folder) as found:
+            ours = (one for one in found if _OURS.match(one.name.lstrip(".")) and one.is_dir(follow_symlinks=False))
+            return sorted(Path(one.path) for one in ours)
         return []
 
     def _make_room(self, more: int) -> None:
@@ -57,7 +58,7 @@ class Evidence:
             if held + more <= self._most:
                 return
             shutil.rmtree(path, ignore_errors=True)
-            held -= size
+            held -= size - _size(path)
 
 
 def _size(path: Path) -> int:

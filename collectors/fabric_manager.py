@@ -44,11 +44,15 @@ class Seen:
 
 def sources(settings: Fabric) -> list[Source[Any]]:
     """The questions to a fabric manager. Raises ConfigError."""
+    ask = Rest(settings)
     try:
         address_of(settings.manager_url)
+        ask.access()
     except ValueError as error:
         raise ConfigError(f"[fabric] manager_url: {error}") from None
-    return of(Rest(settings), settings)
+    except PollFailed as error:
+        raise ConfigError(str(error)) from None
+    return of(ask, settings)
 
 
 def of(ask: Get, settings: Fabric) -> list[Source[Any]]:
@@ -119,19 +123,21 @@ class _End(NamedTuple):
 
 
 def _source(one: Link) -> _End:
-    adapter, text = is_adapter(one.source_port_dname), one.source_port_node_description
+    text = one.source_port_node_description
+    adapter = is_adapter(one.source_port_dname, text)
     return _End(port_of(one.source_guid, one.source_port, text, adapter=adapter), adapter, text)
 
 
 def _destination(one: Link) -> _End:
-    adapter, text = is_adapter(one.destination_port_dname), one.destination_port_node_description
+    text = one.destination_port_node_description
+    adapter = is_adapter(one.destination_port_dname, text)
     return _End(port_of(one.destination_guid, one.destination_port, text, adapter=adapter), adapter, text)
 
 
 def _port(one: Port) -> Name:
     guid, _, number = one.name.rpartition("_")
     told = one.node_description or one.system_name
-    return port_of(guid, number or one.number, told, adapter=is_adapter(one.dname))
+    return port_of(guid, number or one.number, told, adapter=is_adapter(one.dname, told))
 
 
 def _up(one: Port) -> bool:

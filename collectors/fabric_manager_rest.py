@@ -7,6 +7,7 @@ from pathlib import Path
 
 from collectors.http_get import Address, HttpError, address_of, get
 from collectors.poll import PollFailed
+from sickbay.addresses import guarded
 from sickbay.source_settings import Fabric
 
 MAX_BODY = 128 << 20  # bytes: 60,000 ports of some 1.5 kB each
@@ -22,7 +23,7 @@ class Rest:
 
     def __call__(self, resource: str) -> bytes:
         """The body. Raises PollFailed."""
-        base, header = self._access()
+        base, header = self.access()
         settings = self.settings
         address = address_of(settings.manager_url.rstrip("/"))
         asked = Address(address.secure, address.host, address.port, f"{address.path.rstrip('/')}{base}/{resource}")
@@ -32,17 +33,19 @@ class Rest:
         except (HttpError, ValueError) as error:
             raise PollFailed(f"{settings.manager_url}: {resource}: {error}{_hint(str(error))}") from None
 
-    def _access(self) -> tuple[str, str]:
-        """(base path, Authorization): a token is for V3, user and password for the first."""
+    def access(self) -> tuple[str, str]:
+        """(base path, Authorization): a token is for V3, user and password for the first. Raises PollFailed.
+
+        The file is read each time: tokens are changed.
+        """
         file = self.settings.manager_token_file
         if not file:
             return "/ufmRest", ""
         try:
-            secret = Path(file).read_text("utf-8").strip()
+            secret = guarded(self.settings.manager_url, Path(file).read_text("utf-8").strip())
         except (OSError, ValueError) as error:
-            raise PollFailed(
-                f"[fabric] manager_token_file {file}: {getattr(error, 'strerror', None) or error}"
-            ) from None
+            why = getattr(error, "strerror", None) or error
+            raise PollFailed(f"[fabric] manager_token_file {file}: {why}") from None
         if ":" in secret:
             return "/ufmRest", "Basic " + base64.b64encode(secret.encode()).decode()
         return "/ufmRestV3", f"Basic {secret}"

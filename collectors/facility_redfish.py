@@ -5,6 +5,7 @@ the fault may be ours: nothing is told of any. Of one that answers by half, only
 """
 
 import base64
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ from collectors.poll import Outgoing, Polled, PollFailed, Source
 from collectors.poll_frames import sender_of
 from collectors.redfish_get import Session, Told, seconds, unit
 from collectors.rows import samples
+from sickbay.addresses import guarded
 from sickbay.components import Kind, Name, kind_of, name
 from sickbay.config import ConfigError
 from sickbay.messages import MAX_MESSAGE, Event, replace
@@ -30,9 +32,9 @@ from sickbay.topics import EVENTS
 KINDS = (Kind.CDU, Kind.PDU, Kind.HOST)
 SOURCE = "redfish"
 _UP = {Kind.HOST: "management_up"}  # of the other kinds: up
-# Of errors in what the device itself said, a certificate that ran out too; and not HttpError: our own stumbling over it.
+# Of errors in what the device itself said, a certificate that ran out too.
 _ALIVE = ("answered ", "the answer", "units behind", "the service has", "TLS: ")
-_SILENT = ("HttpError", "no answer", "still hangs")
+_STUMBLED = re.compile(r"(?!HttpError)\w+(?:Error|Exception): ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +74,8 @@ def checked(settings: Facility) -> list[Target]:
     try:
         found = asking.targets(settings.redfish, "[facility] redfish")
         for target in found:
-            address = address_of(target.address)
-            if settings.user and not address.secure:
-                raise ValueError(f"{target.name}: a password goes over https only")
+            address_of(target.address)
+            guarded(target.address, settings.user)
             if (kind := target.name.partition(":")[0]) not in KINDS or not target.name.partition(":")[2]:
                 raise ValueError(f"{target.name!r}: {kind[:20]!r} is none of {', '.join(KINDS)}, such as cdu:c1")
     except ValueError as error:
@@ -105,8 +106,8 @@ def asked(target: Target, headers: Mapping[str, str], settings: Facility) -> Tol
 def polled(state: State, answers: Answers[Told], now_ms: int) -> Polled[State]:
     """Rows and events of one round. Raises PollFailed where nobody answered."""
     if not answers.told:
-        first = next(iter(answers.failed.items()), ("", "there is no unit"))
-        raise PollFailed(f"no unit answers: {first[0]}: {first[1]} ([facility] redfish, user, ca_file, timeout_s)")
+        whom = some_of(answers.failed) or "there is no unit"
+        raise PollFailed(f"no unit answers: {whom} ([facility] redfish, user, ca_file, timeout_s)")
     cells = {kind: dict[Name, dict[str, float]]() for kind in KINDS}
     known, events = dict(state.known), list[Event]()
     for component, told in answers.told.items():
@@ -119,7 +120,7 @@ def polled(state: State, answers: Answers[Told], now_ms: int) -> Polled[State]:
         known = {key: one for key, one in known.items() if key not in before} | after
         events += fresh if component in state.heard else map(_found_so, fresh)
     for component, why in answers.failed.items():
-        if any(word in why for word in _ALIVE) or not why.startswith(_SILENT):
+        if any(word in why for word in _ALIVE) or _STUMBLED.match(why):
             cells[kind_of(component)][component] = _up(component, 1.0)
         elif component in state.heard:
             cells[kind_of(component)][component] = _up(component, 0.0)

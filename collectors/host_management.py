@@ -42,7 +42,7 @@ class HostManagement:
         except tool.ToolMissing:
             return Collected(absent=f"ipmitool is not installed{OR_ELSE}")
         except tool.ToolFailed as error:
-            if "ermission denied" in str(error):
+            if tool.is_refused(error):
                 return Collected(absent=f"no right to open dev/ipmi0{OR_ELSE}")
             return Collected(problem=str(error))
         found = management_sensors.read(raw.decode("utf-8", "replace"))

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from collectors.formats.reading import Reading
 from collectors.gather import Gathered
+from collectors.port_names import PortNames
 from sickbay.components import UNKNOWN, Kind, Name, host_of, kind_of, part, placed
 from sickbay.messages import Edge, Event, Identity, Placement
 from sickbay.schema import Samples
@@ -92,7 +93,9 @@ class Names:
     """One name for each component. Made from all inputs' identities; `canonical` is then a pure look-up."""
 
     def __init__(self, identities: Iterable[Identity]) -> None:
-        cards = [row for row in identities if row.kind == Kind.ACCELERATOR]
+        told = list(identities)
+        self.ports = PortNames(told)
+        cards = [row for row in told if row.kind == Kind.ACCELERATOR]
         self._stable: dict[tuple[str, str], str] = {}  # (host, any token) -> the most stable token
         self._home: defaultdict[str, set[str]] = defaultdict(set)  # uuid or serial -> hosts
         self._told: dict[Name, Identity] = {}
@@ -121,7 +124,7 @@ class Names:
         """The component's one name; `host` and `job` stand in where it does not tell its own."""
         kind, _, rest = component.partition(":")
         if kind != Kind.ACCELERATOR:
-            return placed(component, host, job)
+            return self.ports.canonical(placed(component, host, job))
         owner, slash, token = rest.partition("/")
         if owner == UNKNOWN:
             homes = self._home.get(token, set()) - {UNKNOWN}

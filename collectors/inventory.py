@@ -1,6 +1,7 @@
 """The site's inventory as one question to poll: lists in files and NetBox, each read whole or left as it was.
 
-An edge that a list no longer tells ends, if all of that list was read and understood. What lists say against each
+An edge that a list no longer tells ends, if all of that list was read and understood; where most of it is gone at once
+(a file half written, a heading renamed) only once a second look says so too. What lists say against each
 other, or against what others had told the log when the poller began, is told once, and which word is believed.
 """
 
@@ -19,7 +20,9 @@ from collectors.http_get import address_of
 from collectors.naming import identity_key
 from collectors.netbox_get import PATIENCE, objects
 from collectors.poll import Outgoing, Polled, PollFailed, Source
-from sickbay.components import Kind, name
+from collectors.port_names import PortNames
+from sickbay.addresses import guarded
+from sickbay.components import Kind, Name, name
 from sickbay.config import ConfigError
 from sickbay.edges import Conflict, Key, key_of, log_key
 from sickbay.messages import MAX_MESSAGE, AnyMessage, Edge, Event, Identity, replace
@@ -30,6 +33,7 @@ from sickbay.topology import Topology
 SOURCE = "inventory"
 NETBOX = "netbox"  # the source of its edges
 MAX_FILE = 256 << 20  # bytes
+MOST = 0.5  # [house] of a list's edges: where more are gone, the list is asked again first
 
 
 class Answer(NamedTuple):
@@ -39,6 +43,7 @@ class Answer(NamedTuple):
     identities: tuple[Identity, ...] = ()
     unparsed: int = 0
     problem: str = ""
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,9 @@ class State:
     others: tuple[Edge, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
     problems: Mapping[str, str] = field(default_factory=dict)
+    notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    doubted: Mapping[str, int] = field(default_factory=dict)  # lists of which most was gone: how many edges
+    names: PortNames = field(default_factory=PortNames)  # of ports that others call otherwise than the lists
 
 
 def sources(config: Config) -> list[Source[State]]:
@@ -57,9 +65,13 @@ def sources(config: Config) -> list[Source[State]]:
     settings = config.inventory
     asks: dict[str, Callable[[], Answer]] = {f"{SOURCE}:{path}": partial(of_file, path) for path in settings.files}
     if settings.netbox_url:
-        token = _token(settings.token_file)
-        if token and not address_of(settings.netbox_url).secure:
-            raise ConfigError("[inventory] netbox_url: a token goes over https only")
+        try:
+            address_of(settings.netbox_url)
+            token = guarded(settings.netbox_url, _token(settings.token_file))
+        except ConfigError:
+            raise
+        except ValueError as error:
+            raise ConfigError(f"[inventory] netbox_url: {error}") from None
         asks[NETBOX] = lambda: of_netbox(settings.netbox_url, token, settings.ca_file, settings.timeout_s)
     if not asks:
         raise ConfigError('[inventory] files, netbox_url: name nothing: write files = ["racks.csv"]')
@@ -118,7 +130,9 @@ def _nothing(tally: Tally) -> str:
 
 def _answer(found: Iterable[object], tally: Tally) -> Answer:
     edges = {key_of(one): one for one in found if isinstance(one, Edge)}
-    return Answer(edges, tuple(one for one in found if isinstance(one, Identity)), tally.unparsed)
+    return Answer(
+        edges, tuple(one for one in found if isinstance(one, Identity)), tally.unparsed, "", tuple(tally.notes)
+    )
 
 
 def polled(state: State, answers: Mapping[str, Answer], now_ms: int) -> Polled[State]:
@@ -126,31 +140,38 @@ def polled(state: State, answers: Mapping[str, Answer], now_ms: int) -> Polled[S
     problems = {own: one.problem for own, one in answers.items() if one.problem}
     if len(problems) == len(answers):
         raise PollFailed("; ".join(problems.values())[:500])
-    edges, told = dict(state.edges), list[Edge]()
+    edges, told, doubted = dict(state.edges), list[Edge](), dict[str, int]()
     for own, answer in answers.items():
         if not answer.problem:
-            edges[own], changed = _list(state.edges.get(own, {}), answer, now_ms)
+            before = state.edges.get(own, {})
+            gone = len(before.keys() - answer.edges.keys())
+            if gone > MOST * len(before) and own not in state.doubted:
+                doubted[own] = gone
+            edges[own], changed = _list(before, answer, now_ms, whole=not answer.unparsed and own not in doubted)
             told += changed
     identities = dict(state.identities) | {identity_key(one): one for a in answers.values() for one in a.identities}
     known = [one for key, one in identities.items() if state.identities.get(key) != one]
-    conflicts = _conflicts(edges, state.others) if told else state.conflicts
-    events = _events(state, conflicts, problems, now_ms)
-    after = State(edges, identities, state.others, conflicts, problems)
+    conflicts = _conflicts(edges, state) if told else state.conflicts
+    notes = {**state.notes, **{own: one.notes for own, one in answers.items() if not one.problem}}
+    events = [*_events(state, conflicts, problems, now_ms), *_doubts(state, doubted, notes, now_ms)]
+    after = State(edges, identities, state.others, conflicts, problems, notes, doubted, state.names)
     outgoing = [*map(_edge, told), *map(_identity, known), *map(_event, events)]
     return Polled(after, outgoing, sum(answer.unparsed for answer in answers.values()))
 
 
-def _list(before: Mapping[Key, Edge], answer: Answer, now_ms: int) -> tuple[dict[Key, Edge], list[Edge]]:
+def _list(
+    before: Mapping[Key, Edge], answer: Answer, now_ms: int, *, whole: bool
+) -> tuple[dict[Key, Edge], list[Edge]]:
     """The edges of one list now, and those that began or ended."""
-    known = dict(before) if answer.unparsed else {}
+    known = {} if whole else dict(before)
     known |= {key: before.get(key) or replace(one, seen_ms=now_ms) for key, one in answer.edges.items()}
     ended = [replace(before[key], to_ms=now_ms) for key in before.keys() - known.keys()]
     return known, [*ended, *(known[key] for key in known.keys() - before.keys())]
 
 
-def _conflicts(edges: Mapping[str, Mapping[Key, Edge]], others: Iterable[Edge]) -> tuple[Conflict, ...]:
+def _conflicts(edges: Mapping[str, Mapping[Key, Edge]], state: State) -> tuple[Conflict, ...]:
     own = (one for known in edges.values() for one in known.values())
-    return disagreements.contradictions(Topology([*others, *own]).conflicts)
+    return disagreements.contradictions(Topology(map(state.names.edge, [*state.others, *own])).conflicts)
 
 
 def _events(state: State, conflicts: tuple[Conflict, ...], problems: Mapping[str, str], now_ms: int) -> Iterable[Event]:
@@ -158,8 +179,25 @@ def _events(state: State, conflicts: tuple[Conflict, ...], problems: Mapping[str
     if conflicts and set(map(str, conflicts)) != set(map(str, state.conflicts)):
         yield disagreements.told(conflicts, SOURCE, now_ms)
     for own in sorted(problems.keys() - state.problems.keys()):
-        monitor = name(Kind.MONITOR, SOURCE, own.removeprefix(f"{SOURCE}:"))
-        yield event("monitor.blind", monitor, code="no answer", message=problems[own][:MAX_MESSAGE], at_ms=now_ms)
+        yield event("monitor.blind", _monitor(own), code="no answer", message=problems[own][:MAX_MESSAGE], at_ms=now_ms)
+
+
+def _doubts(
+    state: State, doubted: Mapping[str, int], notes: Mapping[str, tuple[str, ...]], now_ms: int
+) -> Iterable[Event]:
+    """Lists of which most is gone, and what of lists was not understood, when that is news."""
+    for own, gone in doubted.items():
+        text = f"{gone} of {len(state.edges[own])} edges are gone: they end if the next look says so too"
+        message = "; ".join([text, *notes[own]])[:MAX_MESSAGE]
+        yield event("monitor.partial_sweep", _monitor(own), code="few", message=message, at_ms=now_ms)
+    for own, told in notes.items():
+        if told and told != state.notes.get(own) and own not in doubted:
+            message = "; ".join(told)[:MAX_MESSAGE]
+            yield event("monitor.notice", _monitor(own), code="not all was read", message=message, at_ms=now_ms)
+
+
+def _monitor(own: str) -> Name:
+    return name(Kind.MONITOR, SOURCE, own.removeprefix(f"{SOURCE}:"))
 
 
 def standing(state: State) -> list[Outgoing]:
@@ -170,13 +208,20 @@ def standing(state: State) -> list[Outgoing]:
 
 def remembered(told: Iterable[AnyMessage], own: frozenset[str]) -> State:
     """What an earlier run told and did not end, and what others say."""
-    newest = {(one.source, *key_of(one)): one for one in told if isinstance(one, Edge)}
+    newest: dict[tuple[object, ...], Edge] = {}
+    identities = dict[str, Identity]()
+    for message in told:
+        if isinstance(message, Edge):
+            newest[message.source, *key_of(message)] = message
+        elif isinstance(message, Identity):
+            identities[identity_key(message)] = message
     open_ = [one for one in newest.values() if one.to_ms is None]
     edges: dict[str, dict[Key, Edge]] = {}
     for one in open_:
         if one.source in own:
             edges.setdefault(one.source, {})[key_of(one)] = one
-    return State(edges, others=tuple(one for one in open_ if one.source not in own))
+    others = tuple(one for one in open_ if one.source not in own)
+    return State(edges, others=others, names=PortNames(identities.values()))
 
 
 def _edge(edge: Edge) -> Outgoing:

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from collectors.formats.kubernetes_ends import GONE, end_events, ended
 from collectors.formats.kubernetes_pods import Ending, Member
-from collectors.job_ends import GONE, end_events, ended
+from collectors.formats.kubernetes_ranks import numbers_of, ranks_of
+from collectors.formats.kubernetes_refusals import Refusals, refusals
 from collectors.kubernetes_watch import Change as Seen
-from collectors.pod_ranks import numbers_of, ranks_of
-from collectors.refusals import Refusals, refusals
 from sickbay.components import Kind, name
 from sickbay.messages import Change, Event, Placement, replace
 

@@ -7,6 +7,7 @@ do not tell stays unknown. Let one host follow each log: the batch host, or one 
 import glob
 import os
 import re
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -20,7 +21,9 @@ from sickbay.components import UNKNOWN, Kind
 from sickbay.messages import Event, Progress, Step, replace
 
 INTERVAL_S = 0.5
-LOOK_MS = 2_000  # between two looks for new files
+LOOK_MS = 2_000  # between two looks for new files, and
+LOOK_SHARE = 50  # so many times as long as the look took: a folder of 100,000 old logs lies on servers that many share
+LONGEST_LOOK_MS = 60_000
 MAX_FILES = 64  # followed at once: the newest
 MAX_KNOWN = 256  # logs let go whose places are kept: one that is written to again must not be told again
 STALE_MS = 3_600_000  # a log that was not written to for so long is let go: the run is over, or beyond help
@@ -49,12 +52,15 @@ class JobLog:
         self._logs: dict[str, _Log] = {}
         self._known: dict[str, str] = _decoded(host.places(self.name))  # path -> place
         self._looked_ms: int | None = None
+        self._every_ms = LOOK_MS
         self._refused: dict[str, str] = {}  # logs that cannot be read, until they can or are not there any more
 
     def collect(self, now_ms: int) -> Collected:
         """What is new in all logs."""
-        if self._looked_ms is None or now_ms - self._looked_ms >= LOOK_MS:
+        if self._looked_ms is None or not 0 <= now_ms - self._looked_ms < self._every_ms:
+            began = time.monotonic()
             self._look(now_ms)
+            self._every_ms = max(LOOK_MS, min(LONGEST_LOOK_MS, round((time.monotonic() - began) * 1000 * LOOK_SHARE)))
         seen: list[Seen] = []
         lost, more = 0, False
         for path, log in list(self._logs.items()):

@@ -23,7 +23,7 @@ INTERVAL_S = 2.0
 SETTLED_MS = 3_000  # that a file must not have changed
 OLD_MS = 600_000  # at the first look: a younger one may be of what is going on
 MOST = 8  # dumps of one collection; a host has eight ranks
-MOST_BYTES = 64 << 20  # of one dump: as the format takes
+MOST_BYTES = 16 << 20  # of one dump: it takes eight times as much while it is read, and the unit's limit is 256 MB
 MOST_KNOWN = 4_096  # dumps that are remembered
 MOST_LOOKED = 2_000  # files of the patterns that are looked at
 
@@ -46,17 +46,20 @@ class JobRecorder:
     def collect(self, now_ms: int) -> Collected:
         """The progress in new dumps."""
         tally, seen = Tally(), list[Seen]()
-        fresh = sorted(self._fresh(now_ms))
+        fresh, size, done = sorted(self._fresh(now_ms)), 0, 0
         for _, path, mark in fresh[:MOST]:
+            if size + mark[0] > MOST_BYTES and done:  # a dump of 13 MB takes 3 s
+                break
             self._known.pop(path, None)
             self._known[path] = mark
             seen += self._read(path, tally)
+            size, done = size + mark[0], done + 1
         for path in list(self._known)[: max(0, len(self._known) - MOST_KNOWN)]:
             del self._known[path]
         place = msgspec.json.encode(self._known) if fresh or self._first else None
         self._first = False
         lost = f"flight-recorder dumps not understood: {'; '.join(tally.notes[:2])}"[:300] if tally.unparsed else ""
-        return Collected(seen, place, lost=tally.unparsed, lost_why=lost, more=len(fresh) > MOST)
+        return Collected(seen, place, lost=tally.unparsed, lost_why=lost, more=len(fresh) > done)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -85,6 +88,10 @@ class JobRecorder:
     def _read(self, path: str, tally: Tally) -> Iterator[Seen]:
         """A name such as `nccl_trace_rank_3` tells the rank, the folder or name the job."""
         whole = self._host.root / path
+        if (size := self._known[path][0]) > MOST_BYTES:
+            tally.unparsed += 1
+            tally.note(f"{path}: {size >> 20} MiB: read it with `sickbay diagnose`")
+            return
         try:
             chunks = _chunks(whole)
             readings = list(flight_recorder.read(chunks, tally, path))

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from collectors.formats.json_lines import of_person
 from collectors.growing import Lines, Resume
 from collectors.tool import ENVIRONMENT
 
@@ -26,6 +27,7 @@ MAX_LINE = 64 << 10  # one entry; longer ones are passed over
 AGAIN_S = 10.0  # between two beginnings of a tool that ends by itself
 FIRST_S, QUIET_S = 1.5, 0.2  # that its first words are waited for, and the next of what stood there before
 FIRST_LINES = "200"  # that a first look goes back
+_UID = re.compile(rb'"_UID"\s?:\s?"(\d{1,10})"')  # set by the journal itself; inside a text the quotes are escaped
 _CURSOR = re.compile(rb'"__CURSOR"\s?:\s?"([\x21\x23-\x7e]{1,500})"')
 
 
@@ -114,7 +116,8 @@ class Journal:
             if cursor is not None:
                 self._cursor = cursor[1].decode("ascii")
                 self._again = self._again and self._cursor != self._told
-            yield Lines(line + b"\n", 0, False, again)
+            if not of_user(line):
+                yield Lines(line + b"\n", 0, False, again)
 
     def _started(self) -> int:
         if self._process is None:
@@ -147,6 +150,12 @@ class Journal:
             self._cursor, self._told, self._again = "", "", False
             self._lost += 1
         raise OSError(errno.EPIPE, "journalctl ended by itself")
+
+
+def of_user(line: bytes) -> bool:
+    """Whether a person's process wrote the entry: what it says is no daemon's word."""
+    told = _UID.search(line)
+    return told is not None and of_person(int(told[1]))
 
 
 def folders(root: Path) -> list[Path]:

@@ -4,6 +4,7 @@ The kernel's own messages come by `kernel_log`; of the journal only those speake
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from collectors.journal_follow import Journal, folders, readable
 from collectors.kernel_log import KernelLog
@@ -27,7 +28,7 @@ class JournalLog(KernelLog):
 
     def __init__(self, host: Host) -> None:
         super().__init__(host)
-        self._shown = "journal"
+        self._shown, self._path = "journal", Path("journal")
 
     def collect(self, now_ms: int) -> Collected:
         """New messages of daemons as events."""

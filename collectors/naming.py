@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from collectors.identity import Names
 from collectors.source import Seen
-from sickbay.components import UNKNOWN
+from sickbay.components import UNKNOWN, Kind
 from sickbay.messages import MAX_MESSAGE, Event, Identity, Progress, Step, replace
 
 MAX_TOLD = 8 << 10  # characters of an event's texts; the topic takes 64 KiB of JSON, escapes included
@@ -72,5 +72,7 @@ class Cards:
 
 
 def identity_key(one: Identity) -> str:
-    """The key of an identity on its topic."""
+    """The key of an identity on its topic. Ports keep their address where they are called anew at each boot."""
+    if one.kind == Kind.PORT:
+        return f"{one.host} {one.kind} {one.pci or one.index or one.name}"
     return f"{one.host} {one.kind} {one.index or one.pci or one.uuid or one.name}"

@@ -1,38 +1,33 @@
 """Ports of network adapters by the kernel's own files: state, rate and counters, once a second, without any tool.
 
-A port of an InfiniBand fabric is told once, under its RDMA device. One of an Ethernet fabric is told under its
-interface, where the state and speed stand, and under its RDMA device, where the transport's counters stand: both
-names are what other sources call it, and only one of them tells whether the link is up.
+A port is one row, under its RDMA device where it has one (`adapters`, `port_names`): of an Ethernet fabric state and
+speed stand under its interface, the transport's counters under the RDMA device.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from collectors import rows
+from collectors.adapters import ETHERNET, IPOIB, NET, RDMA, Adapters, adapters, identities
 from collectors.formats.metric_names import files
 from collectors.formats.port_files import Key, Ports
-from collectors.formats.series_names import is_virtual
 from collectors.source import Collected, Host, Seen
 from collectors.tree import Tree
-from sickbay.components import UNKNOWN, Kind, Name, name, pci_address
+from sickbay.components import UNKNOWN, Kind, Name, name
 from sickbay.messages import Event, Identity
 from sickbay.schema import Samples
 
 LOOK_AROUND_MS = 30_000  # between two looks for devices that came or went
 MOST_PORTS = 512
-RDMA, NET = "sys/class/infiniband", "sys/class/net"
-_IPOIB, _ETHERNET = "32", "1"  # sys/class/net/*/type (include/uapi/linux/if_arp.h)
-_REPRESENTOR = re.compile(r"pf\d+(?:vf|sf)\d+$")  # of a function that a guest has: no port of its own
 _WORDS = ("state", "phys_state", "rate")
 # What the link itself counts stands under the interface of an Ethernet port, with its state.
 _OF_TRANSPORT = ("counters/port_rcv_data", "counters/port_xmit_data", "counters/port_xmit_wait")
 
 
 class Port(NamedTuple):
-    """One port and its files below `folder`."""
+    """One port and its files below `folder`; a port may have two of them."""
 
     component: Name
     folder: str
@@ -61,7 +56,9 @@ class NicSysfs:
             self._tree.let_go()
             self._ports, self._identities = look_around(self._tree)
             seen += [Seen(one, now_ms, RDMA, host=self._host.name) for one in self._identities]
-        told = {port.component: dict(self._texts(port)) for port in self._ports}
+        told: dict[Name, dict[str, str]] = {}
+        for port in self._ports:
+            told.setdefault(port.component, {}).update(self._texts(port))
         cells, events = self._read.read(told)
         records: list[Samples | Event] = [*rows.samples("port", cells, now_ms), *events]
         seen += [Seen(record, now_ms, RDMA, host=self._host.name) for record in records]
@@ -100,38 +97,21 @@ def place_of(wraps: dict[Key, int], boot_id: str) -> bytes:
 
 
 def look_around(tree: Tree) -> tuple[list[Port], list[Identity]]:
-    """The ports that are here, and which names and addresses are one adapter."""
-    interfaces = {device: pci for device in tree.names(NET) if (pci := own_address(tree, device)) is not None}
-    rdma = {device: _address(tree, f"{RDMA}/{device}/device") for device in tree.names(RDMA)}
-    fabric = {pci for device, pci in rdma.items() if pci and not tree.exists(f"{RDMA}/{device}/device/physfn")}
-    ports = [port for device in rdma for port in _rdma_ports(tree, device)]
-    for device, pci in interfaces.items():
+    """The ports that are here, and which names and addresses are one port or adapter."""
+    found = adapters(tree)
+    fabric = {pci for device, pci in found.devices.items() if pci and device in found.ports}
+    ports = [port for device in found.ports for port in _rdma_ports(tree, found, device)]
+    for device, pci in found.interfaces.items():
         kind = tree.read(f"{NET}/{device}/type")
-        if kind == _ETHERNET or (kind == _IPOIB and pci not in fabric):
-            ports.append(_port(tree, name(Kind.PORT, UNKNOWN, device), f"{NET}/{device}", _net_files()))
-    return [port for port in ports if port.files][:MOST_PORTS], list(_identities(tree, interfaces, rdma))
+        if kind == ETHERNET or (kind == IPOIB and pci not in fabric):
+            own = found.twins.get(device, device)
+            ports.append(_port(tree, name(Kind.PORT, UNKNOWN, *own.split("/")), f"{NET}/{device}", _net_files()))
+    return [port for port in ports if port.files][:MOST_PORTS], list(identities(tree, found))
 
 
-def own_address(tree: Tree, device: str) -> str | None:
-    """The address of an interface's adapter, None for interfaces without one and for those of guests."""
-    folder = f"{NET}/{device}"
-    if is_virtual(device) or not tree.exists(f"{folder}/device") or tree.exists(f"{folder}/device/physfn"):
-        return None
-    if _REPRESENTOR.fullmatch(tree.read(f"{folder}/phys_port_name")):
-        return None
-    return _address(tree, f"{folder}/device")
-
-
-def _address(tree: Tree, link: str) -> str:
-    pieces = tree.leads_to(link)
-    return pci_address(pieces[-1], function=True) or "" if pieces else ""
-
-
-def _rdma_ports(tree: Tree, device: str) -> Iterator[Port]:
-    if tree.exists(f"{RDMA}/{device}/device/physfn"):
-        return
+def _rdma_ports(tree: Tree, found: Adapters, device: str) -> Iterator[Port]:
     interfaces = tree.names(f"{RDMA}/{device}/device/net")
-    for number in tree.names(f"{RDMA}/{device}/ports"):
+    for number in found.ports[device]:
         folder = f"{RDMA}/{device}/ports/{number}"
         beside = bool(interfaces) and tree.read(f"{folder}/link_layer") == "Ethernet"
         wanted = [file for file in _rdma_files() if not beside or file in _OF_TRANSPORT or file.startswith("hw_")]
@@ -164,21 +144,6 @@ def _folder(file: str) -> str:
 
 def _folders(wanted: Iterable[str]) -> set[str]:
     return {_folder(file) for file in wanted}
-
-
-def _identities(tree: Tree, interfaces: dict[str, str], rdma: dict[str, str]) -> Iterator[Identity]:
-    """One of each RDMA device, with its interface, and one of each interface that belongs to none."""
-    by_address: dict[str, str] = {}
-    for device, pci in interfaces.items():
-        by_address.setdefault(pci, device)
-    for device, pci in rdma.items():
-        if pci:
-            folder = f"{RDMA}/{device}"
-            guid, model = tree.read(f"{folder}/node_guid"), tree.read(f"{folder}/board_id")
-            yield Identity(kind=Kind.NIC, index=device, pci=pci, uuid=guid, name=by_address.get(pci, ""), model=model)
-    for pci, device in by_address.items():  # of two interfaces at one address the first: they have one key
-        if pci and pci not in rdma.values():
-            yield Identity(kind=Kind.NIC, pci=pci, name=device)
 
 
 def collectors(host: Host) -> Sequence[NicSysfs]:

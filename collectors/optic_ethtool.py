@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from collectors import rows, tool
+from collectors.adapters import IPOIB, NET, RDMA, adapters
 from collectors.formats import optic_readings, port_statistics
 from collectors.formats.reading import Record
-from collectors.nic_sysfs import NET, RDMA, own_address
 from collectors.source import Collected, Host, Seen
 from collectors.tree import Tree
 from sickbay.components import UNKNOWN, Kind, name
@@ -21,7 +21,6 @@ MODULE_MS, STATISTICS_MS = 60_000, 30_000
 LOOK_AROUND_MS = 60_000
 LEAST_MEGABITS = 25_000
 MOST_PORTS = 64
-_REFUSED = ("not supported", "not permitted", "denied")
 
 
 @dataclass(slots=True)
@@ -55,6 +54,8 @@ class OpticEthtool:
         if self._looked_ms is None or not 0 <= now_ms - self._looked_ms < LOOK_AROUND_MS:
             self._looked_ms, self._missing = now_ms, ""
             self._turns = self._turns_of(now_ms)
+            for turn in self._turns.values():  # the clock may have been set back
+                turn.due_ms = min(turn.due_ms, now_ms + turn.every_ms)
         seen: list[Seen] = []
         due = min(self._turns.values(), key=lambda turn: (turn.due_ms, turn.interface, turn.option), default=None)
         if due is not None and due.due_ms <= now_ms and not self._missing:
@@ -90,15 +91,12 @@ class OpticEthtool:
             self._missing = str(error)
             return
         except tool.ToolFailed as error:
-            turn.trouble = str(error) if turn.answered or _is_refused(str(error)) else ""
+            lost = turn.answered or tool.is_refused(error) or "no whole answer" in str(error)
+            turn.trouble = str(error) if lost else ""
             return
         turn.answered, turn.trouble = True, ""
         text = raw.decode("utf-8", "replace")
         yield from _module(text, turn, now_ms) if turn.option == "-m" else _counted(text, turn, now_ms)
-
-
-def _is_refused(why: str) -> bool:
-    return any(word in why for word in _REFUSED[1:]) or "no whole answer" in why
 
 
 def _module(text: str, turn: Turn, now_ms: int) -> Iterator[Record]:
@@ -118,24 +116,16 @@ def _counted(text: str, turn: Turn, now_ms: int) -> Iterator[Record]:
 
 def look_around(tree: Tree) -> Iterator[tuple[str, str, bool]]:
     """(interface, name of its port, whether the fabric is InfiniBand) of each port that is asked."""
-    devices = {interface: device for device in tree.names(RDMA) for interface in tree.names(_below(device))}
+    here = adapters(tree)
+    devices = {interface: device for device in here.ports for interface in tree.names(f"{RDMA}/{device}/device/net")}
     found = 0
-    for interface in tree.names(NET):
-        if own_address(tree, interface) is None or found >= MOST_PORTS:
-            continue
-        device = devices.get(interface, "")
-        ports = tree.names(f"{RDMA}/{device}/ports") if device else []
+    for interface in here.interfaces:
+        device, port = devices.get(interface, ""), here.twins.get(interface, interface)
         speed = tree.read(f"{NET}/{interface}/speed")
-        if ports and tree.read(f"{RDMA}/{device}/ports/{ports[0]}/link_layer") == "InfiniBand":
+        fast = speed.isdigit() and len(speed) < 9 and int(speed) >= LEAST_MEGABITS
+        if found < MOST_PORTS and (device or fast):
             found += 1
-            yield interface, f"{device}/{ports[0]}", True
-        elif device or (speed.isdigit() and len(speed) < 9 and int(speed) >= LEAST_MEGABITS):
-            found += 1
-            yield interface, interface, False
-
-
-def _below(device: str) -> str:
-    return f"{RDMA}/{device}/device/net"
+            yield interface, port, tree.read(f"{NET}/{interface}/type") == IPOIB
 
 
 def collectors(host: Host) -> Sequence[OpticEthtool]:

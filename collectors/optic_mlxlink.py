@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from collectors import rows, tool
+from collectors.adapters import RDMA
 from collectors.formats import link_readings
 from collectors.formats.reading import Record
-from collectors.nic_sysfs import RDMA
 from collectors.source import Collected, Host, Seen
 from collectors.tree import Tree
 from sickbay.components import UNKNOWN, Kind, name
@@ -65,7 +65,10 @@ class OpticMlxlink:
         found = list(_ports(tree))[:MOST_DEVICES]
         self._lit = {device for device, _ in found if tree.names(f"{RDMA}/{device}/device/net")}
         spread = EVERY_MS // max(1, len(found))
-        self._due_ms = {one: self._due_ms.get(one, now_ms + place * spread) for place, one in enumerate(found)}
+        self._due_ms = {  # never further off than a turn: the clock may have been set back
+            one: min(self._due_ms.get(one, now_ms + place * spread), now_ms + EVERY_MS)
+            for place, one in enumerate(found)
+        }
         self._troubles = {device: why for device, why in self._troubles.items() if (device, "1") in self._due_ms}
 
     def _answer(self, command: Sequence[str], device: str, port: str, now_ms: int) -> Iterator[Record]:
@@ -75,7 +78,7 @@ class OpticMlxlink:
             self._missing = True
             return
         except tool.ToolFailed as error:
-            if device in self._answered or "no whole answer" in str(error):
+            if device in self._answered or tool.is_refused(error) or "no whole answer" in str(error):
                 self._troubles[device] = str(error)
             return
         self._answered.add(device)

@@ -8,7 +8,7 @@ appended is told by the next poll: at least once.
 import secrets
 import time
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -17,9 +17,10 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 from collectors.poll_frames import Framer
 from sickbay import actions, selfmetrics
 from sickbay.actions import Control
+from sickbay.components import Kind, kind_of
 from sickbay.config import ConfigError
 from sickbay.log import Appender, LogError, TooLarge, UnknownTopic
-from sickbay.messages import AnyMessage, encode
+from sickbay.messages import AnyMessage, Event, Severity, encode
 from sickbay.schema import Samples
 from sickbay.seal import Seal, host_key, sealed
 from sickbay.selfmetrics import SelfMetrics
@@ -215,6 +216,8 @@ class Poller:
         turn.again_ms = now_ms + AGAIN_MS if again else turn.again_ms
         if polled.unparsed:
             self._metrics.count(selfmetrics.FORMATS_SKIPPED, polled.unparsed, format=source.name, reason="unparsed")
+        for text in dict.fromkeys(_warnings(polled.told)):
+            self._say(f"{source.name}: {text}")
         if turn.failing:
             self._say(f"{source.name}: answers again")
         turn.failing = ""
@@ -254,6 +257,18 @@ def _unforeseen(error: Exception) -> str:
     last = traceback.extract_tb(error.__traceback__)[-1:]
     place = "".join(f" at {Path(one.filename).name}:{one.lineno}" for one in last)
     return f"{type(error).__name__}: {error}"[:300] + f"{place}: nothing of this answer was taken; please report it"
+
+
+def _warnings(told: Iterable[Outgoing]) -> Iterator[str]:
+    """What is wrong with the site as such: no part of it is at fault, so no incident will tell it."""
+    for one in told:
+        event = one.message
+        if (
+            isinstance(event, Event)
+            and event.severity is not Severity.INFO
+            and kind_of(event.component) is Kind.CLUSTER
+        ):
+            yield event.message
 
 
 def _encoded(message: AnyMessage | Control) -> bytes:

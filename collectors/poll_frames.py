@@ -24,9 +24,10 @@ class Framed(NamedTuple):
 
 @dataclass(slots=True)
 class Framer:
-    """Frames of many senders. `key`: the cluster's. `dropped`: rows that no frame could hold."""
+    """Frames of many senders. `key`: the cluster's. `topic`: where they go. `dropped`: rows that no frame could hold."""
 
     key: bytes | None = None
+    topic: str = TELEMETRY
     dropped: int = 0
     incarnation: int = field(default_factory=lambda: secrets.randbits(48))
     _senders: dict[str, Sender] = field(default_factory=dict)
@@ -59,7 +60,7 @@ class Framer:
             if layout.key not in self._layouts:
                 self._layouts.add(layout.key)
                 yield Framed(SCHEMAS, layout.key, layout.encoded())
-        yield Framed(TELEMETRY, name.encode(), sent[1])
+        yield Framed(self.topic, name.encode(), sent[1])
 
 
 def sender_of(component: str) -> str:

@@ -29,37 +29,57 @@ class HostNames:
 
     ports: dict[str, str] = field(default_factory=dict)
     adapters: dict[str, str] = field(default_factory=dict)
+    guids: dict[str, str] = field(default_factory=dict)  # of ports, which sweeps of the fabric may know alone
 
 
 class PortNames:
-    """All hosts' ports. A host's names are joined anew when something is asked after it was told something."""
+    """All hosts' ports. A host's names are joined anew when a name is asked for after something new was told."""
 
     def __init__(self, identities: Iterable[Identity] = ()) -> None:
         self._rows: dict[str, dict[object, Identity]] = {}
         self._joined: dict[str, HostNames] = {}
+        self._homes: dict[str, str] = {}  # GUID -> the name of its port below `port:`, "" once two hosts claim it
+        self._fresh: set[str] = set()  # hosts that were told something since
         for one in identities:
             self.learn(one, one)
 
-    def learn(self, one: Identity, key: object) -> bool:
-        """Take an identity; of two under one key the newer. True where names may have changed."""
+    def learn(self, one: Identity, key: object) -> None:
+        """Take an identity; of two under one key the newer."""
         host = part(one.host)
         if one.kind not in (Kind.PORT, Kind.NIC) or host in ("", UNKNOWN):
-            return False
+            return
         rows = self._rows.setdefault(host, {})
-        if rows.get(key) == one or (key not in rows and len(rows) >= MAX_ROWS):
-            return False
-        rows[key] = one
-        return self._renew(host)
+        if rows.get(key) != one and (key in rows or len(rows) < MAX_ROWS):
+            rows[key] = one
+            self._fresh.add(host)
 
-    def forget(self, one: Identity, key: object) -> bool:
-        """Let go of what was told under a key. True where names may have changed."""
+    def forget(self, one: Identity, key: object) -> None:
+        """Let go of what was told under a key."""
         host = part(one.host)
-        return self._rows.get(host, {}).pop(key, None) is not None and self._renew(host)
+        if self._rows.get(host, {}).pop(key, None) is not None:
+            self._fresh.add(host)
 
-    def _renew(self, host: str) -> bool:
-        before, now = self._joined.get(host, HostNames()), joined(self._rows[host].values())
-        self._joined[host] = now
-        return before != now
+    def settle(self) -> bool:
+        """Join what was told since. True where it changes any name."""
+        changed = False
+        for host in self._fresh:
+            now = joined(self._rows[host].values())
+            before = self._joined.get(host, HostNames())
+            self._joined[host] = now
+            if now != before:
+                changed = True
+                self._move(host, before.guids, now.guids)
+        self._fresh.clear()
+        return changed
+
+    def _move(self, host: str, before: dict[str, str], now: dict[str, str]) -> None:
+        for guid in before:
+            if self._homes.get(guid) == f"{host}/{before[guid]}":
+                del self._homes[guid]
+        for guid, stands in now.items():
+            home = f"{host}/{stands}"
+            if self._homes.setdefault(guid, home) != home:
+                self._homes[guid] = ""
 
     def canonical(self, component: Name) -> Name:
         """The name that stands for the component; a link's ends each; any other name as it is."""
@@ -69,8 +89,11 @@ class PortNames:
         if kind not in _KINDS:
             return component
         host, _, token = rest.partition("/")
+        if self._fresh:
+            self.settle()
         if (names := self._joined.get(host)) is None:
-            return component
+            home = self._homes.get(rest) if kind != _ADAPTER else None
+            return f"{kind}:{home}" if home else component
         stands = (names.adapters if kind == _ADAPTER else names.ports).get(token)
         return component if stands is None else f"{kind}:{host}/{stands}"
 
@@ -101,12 +124,16 @@ class PortNames:
 def joined(rows: Iterable[Identity]) -> HostNames:
     """The names of one host."""
     told = list(rows)
-    return HostNames(_ports(told), _adapters(told))
+    ports, guids = _ports(told)
+    return HostNames(ports, _adapters(told), guids)
 
 
-def _ports(rows: list[Identity]) -> dict[str, str]:
+def _ports(rows: list[Identity]) -> tuple[dict[str, str], dict[str, str]]:
+    """Other names -> the one that stands for a port, and those of them that are GUIDs."""
     found: dict[str, str] = {}
+    guids: dict[str, str] = {}
     devices: dict[str, set[str]] = {}
+    interfaces = {part(row.name) for row in rows}
     for group in _groups(filter(None, map(_port_tokens, rows))):
         sorts = dict(group)
         for sort, token in group:
@@ -115,10 +142,11 @@ def _ports(rows: list[Identity]) -> dict[str, str]:
         stands = sorts.get("rdma") or sorts.get("interface")
         if len(sorts) == len(group) and stands:
             found |= {token: stands for _, token in group if token != stands}
+            guids |= {token: stands for sort, token in group if sort == "guid"}
     for device, ports in devices.items():  # `mlx5_0` alone, of a device with one port
-        if len(ports) == 1:
+        if len(ports) == 1 and device not in interfaces:
             found.setdefault(device, *ports)
-    return found
+    return found, guids
 
 
 def _port_tokens(row: Identity) -> list[Token]:

@@ -125,9 +125,12 @@ def _server(url: str) -> _Server:
 
 
 def authorization(parts: urllib.parse.SplitResult) -> str:
-    """The Authorization header for a Prometheus: the user in its address, else the bearer token of TOKEN_VARIABLE."""
+    """The Authorization header for a Prometheus: the user in its address, else the bearer token of TOKEN_VARIABLE.
+
+    Raises ValueError where it would go unencrypted to another machine.
+    """
     token = os.environ.get(TOKEN_VARIABLE, "")
-    return addresses.basic(parts) or (f"Bearer {token}" if token else "")
+    return addresses.basic(parts) or addresses.guarded(addresses.base_of(parts), f"Bearer {token}" if token else "")
 
 
 def _known_names(server: _Server, from_ms: int, to_ms: int) -> list[str]:

@@ -5,9 +5,12 @@ No other verb is ever sent, no session is made on the device, no link is followe
 
 import http.client
 import math
+import socket
 import ssl
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -60,6 +63,7 @@ class Session:
     timeout_s: float
     _deadline: float = field(init=False)
     _connection: http.client.HTTPConnection | None = None
+    _end: threading.Timer | None = None
 
     def __post_init__(self) -> None:
         self._deadline = time.monotonic() + self.timeout_s
@@ -68,19 +72,34 @@ class Session:
         """The resource at a path. Raises HttpError, NotThere where there is none."""
         try:
             return self._get(path)
+        except HttpError:
+            if late := self._late():
+                raise HttpError(late) from None
+            raise
         except TimeoutError:
             raise HttpError(f"no whole answer within {self.timeout_s:g} s") from None
         except ssl.SSLError as error:
-            raise HttpError(f"TLS: {error.reason or error}") from None
+            raise HttpError(self._late() or f"TLS: {error.reason or error}") from None
         except OSError as error:
-            raise HttpError(error.strerror or str(error) or type(error).__name__) from None
+            raise HttpError(self._late() or error.strerror or str(error) or type(error).__name__) from None
         except (http.client.HTTPException, ValueError) as error:
-            raise HttpError(f"{type(error).__name__}: {error}"[:200]) from None
+            raise HttpError(self._late() or f"{type(error).__name__}: {error}"[:200]) from None
 
     def close(self) -> None:
         """End the connection."""
+        if self._end is not None:
+            self._end.cancel()
         if self._connection is not None:
             self._connection.close()
+
+    def _late(self) -> str:
+        return "" if time.monotonic() < self._deadline else f"no whole answer within {self.timeout_s:g} s"
+
+    def _cut(self) -> None:
+        """The end of the time, also for a head that comes byte by byte: the client's own limit is one for each byte."""
+        if self._connection is not None and (open_ := self._connection.sock) is not None:
+            with suppress(OSError):
+                socket.socket.shutdown(open_, socket.SHUT_RDWR)  # not TLS's own: another thread is reading
 
     def _get(self, path: str) -> Resource:
         connection = self._connected()
@@ -108,6 +127,9 @@ class Session:
                 self._connection = http.client.HTTPSConnection(place.host, place.port, timeout=left, context=trust)
             else:
                 self._connection = http.client.HTTPConnection(place.host, place.port, timeout=left)
+            self._end = threading.Timer(left, self._cut)
+            self._end.daemon = True
+            self._end.start()
         self._connection.timeout = left
         if self._connection.sock is not None:
             self._connection.sock.settimeout(left)
@@ -133,7 +155,7 @@ class Session:
 
 def _resource(body: bytes, path: str) -> Resource:
     try:
-        told = msgspec.json.decode(body)
+        told = msgspec.json.decode(body.removeprefix(b"\xef\xbb\xbf"))
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         raise HttpError(f"{path[:100]}: the answer is no JSON") from None
     if not isinstance(told, dict):

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from collectors import rows
+from collectors.adapters import NET, RDMA
 from collectors.evidence import Evidence
 from collectors.formats.events import event as made
 from collectors.formats.pcie_files import ERROR_FILES, LINK_FILES, columns, link_of
 from collectors.formats.second_look import confirmed
-from collectors.nic_sysfs import NET, RDMA
 from collectors.source import Collected, Host, Seen
 from collectors.tree import Tree
 from sickbay.components import Kind, Name, kind_of, name, parts_of, pci_address
@@ -165,8 +165,10 @@ class SecondLook:
     def _address(self, component: Name) -> str:
         """The device on the bus, with its function."""
         kind, part = kind_of(component), (parts_of(component)[1:] or [""])[0]
+        if address := pci_address(part, function=True):
+            return address
         if kind in (Kind.ACCELERATOR, Kind.PCIE):
-            return pci_address(part, function=True) or self._by_index(part)
+            return self._by_index(part)
         for folder in (RDMA, NET):
             if part and "/" not in part and (pieces := self._tree.leads_to(f"{folder}/{part}/device")):
                 return pci_address(pieces[-1], function=True) or ""

@@ -23,7 +23,8 @@ _HELP: tuple[tuple[str, str, str], ...] = (
     ("optic_ethtool", "is not installed", "install ethtool, or leave optic_ethtool out of [agent] collectors"),
     ("", "is not installed: ", ""),  # it says itself what helps
     ("", "is not installed", "install it, or leave the collector out of [agent] collectors"),
-    ("optic_ethtool", "not permitted", "give the agent CAP_NET_ADMIN"),
+    ("optic_ethtool", "not permitted", "give the agent CAP_NET_ADMIN (deploy/systemd/optional/optics.conf)"),
+    ("optic_mlxlink", "mlxlink", "let the agent run mlxlink as root, or leave optic_mlxlink out of [agent] collectors"),
     ("", "[agent] exporters", "set the address of the vendor's exporter in [agent] exporters"),
     ("", "Connection refused", "start the exporter, or correct its address in [agent] exporters"),
     ("accelerator_nvml", "Driver/library version mismatch", "load the new driver: reboot, when the host is idle"),

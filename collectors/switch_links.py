@@ -1,9 +1,10 @@
 """Cables as switches hear of them (LLDP): both ends of a link under the names that their own sources use.
 
-A host's end is the interface that it tells by name (`port:gpu07/eth2`), as its agent names Ethernet ports; where a port
-id is an address, the port's description is the name if it can be one, else the address stands for it. A switch's end
-is named by the target that calls itself so. Of several neighbours on one port (adapters speak beside their hosts) the
-one with a system name counts. A neighbour that falls silent keeps its cable: links are needed most when they are down.
+A host's end is the interface that it tells by name (`port:gpu07/eth2`), which agents join with its RDMA port
+(`port_names`); where a port id is an address, the port's description is the name if it can be one, else the address
+stands for it. A switch's end is named by the target that calls itself so. Of several neighbours on one port (adapters
+speak beside their hosts) the one with a system name counts. A neighbour that falls silent keeps its cable: links are
+needed most when they are down.
 """
 
 import re

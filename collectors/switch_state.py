@@ -126,7 +126,7 @@ class Switch:
         physical = (port for port in self.ports.values() if port.fresh and not port.logical)
         yield from rows.samples("port", {port.component: port.row() for port in physical}, now_ms)
         yield from rows.samples("optic", dict(self._light()), now_ms)
-        if self._sensed or now_ms - self._row_ms >= ROW_MS:
+        if self._sensed or not 0 <= now_ms - self._row_ms < ROW_MS:
             yield from rows.samples("switch", {self.component: self._row()}, now_ms)
             self._row_ms, self._sensed = now_ms, False
 

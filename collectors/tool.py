@@ -4,6 +4,7 @@ Tools are found on the agent's own PATH; the caller gives arguments that only re
 """
 
 import os
+import re
 import selectors
 import shutil
 import signal
@@ -12,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-MOST_BYTES = 256 << 10  # of an answer: the statistics of an adapter with 128 queues are some 100 kB
+MOST_BYTES = 1 << 20  # of an answer: the statistics of an adapter with 128 queues are some 100 kB
 ENVIRONMENT = {"LC_ALL": "C", "PATH": os.defpath + ":/usr/sbin:/sbin"}
 
 
@@ -33,6 +34,18 @@ class ToolHangs(ToolFailed):
 
 
 Ask = Callable[[Sequence[str], float], bytes]
+
+# How tools say that a right is missing: in the kernel's words, or in their own.
+_REFUSED = re.compile(
+    r"permission denied|not permitted|access denied|insufficient p|(must|need|require)\w*( to)?( be)?( run)?( as)? root"
+    r"|root privileges|superuser|(fail\w*|unable|cannot|could not)( to)? open( the)? device",
+    re.IGNORECASE,
+)
+
+
+def is_refused(error: ToolFailed) -> bool:
+    """Whether a right is missing: something is there, and cannot be read."""
+    return _REFUSED.search(str(error)) is not None
 
 
 class Careful:
@@ -66,14 +79,17 @@ def ask(command: Sequence[str], timeout_s: float) -> bytes:
         )  # fmt: skip
     except OSError as error:
         raise ToolFailed(f"{command[0]}: {error.strerror or error}") from None
-    deadline = time.monotonic() + timeout_s
+    deadline, whole = time.monotonic() + timeout_s, False
     try:
         out, problem = _answer(process, deadline)
         status = process.wait(max(0.05, deadline - time.monotonic()))
+        whole = True
+    except OverflowError:
+        raise ToolFailed(f"{' '.join(command)}: prints more than {MOST_BYTES >> 10} KiB") from None
     except (TimeoutError, subprocess.TimeoutExpired):
         raise ToolHangs(f"{' '.join(command)}: no whole answer within {timeout_s:g} s", process) from None
     finally:
-        _end(process)
+        _end(process, whole)
     if status != 0:
         said = " ".join(problem.decode("utf-8", "replace").split())[:200]
         raise ToolFailed(f"{' '.join(command)}: {said or f'ended with status {status}'}")
@@ -81,7 +97,8 @@ def ask(command: Sequence[str], timeout_s: float) -> bytes:
 
 
 def _answer(process: "subprocess.Popen[bytes]", deadline: float) -> tuple[bytes, bytes]:
-    """What it printed and what it complained of. Raises TimeoutError."""
+    """What it printed and what it complained of. Raises TimeoutError, and OverflowError for an answer without end: part
+    of an answer is none, as what is missing would look like what is not there."""
     assert process.stdout is not None
     assert process.stderr is not None
     told: dict[int, bytearray] = {process.stdout.fileno(): bytearray(), process.stderr.fileno(): bytearray()}
@@ -94,15 +111,17 @@ def _answer(process: "subprocess.Popen[bytes]", deadline: float) -> tuple[bytes,
                 raise TimeoutError
             for key, _ in ready:
                 piece = os.read(key.fd, 64 << 10)
-                told[key.fd] += piece[: max(0, MOST_BYTES - len(told[key.fd]))]
+                told[key.fd] += piece
+                if len(told[key.fd]) > MOST_BYTES:
+                    raise OverflowError
                 if not piece:
                     waiting.unregister(key.fd)
     return bytes(told[process.stdout.fileno()]), bytes(told[process.stderr.fileno()])
 
 
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    """Let it go; one that runs still is killed with all that it started. One that cannot die is left behind."""
-    if process.poll() is None:
+def _end(process: "subprocess.Popen[bytes]", whole: bool) -> None:
+    """Let it go; where it gave no whole answer all that it started is killed. What cannot die is left behind."""
+    if not whole:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         with suppress(subprocess.TimeoutExpired):

@@ -1,6 +1,6 @@
 """Which owners of ports are hosts: a name alone does not tell a host from a switch."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from diagnosis.case import Case
 from sickbay.components import Kind, host_of, name
@@ -8,7 +8,8 @@ from sickbay.components import Kind, host_of, name
 OF_HOSTS = ("host", "accelerator")  # tables that only hosts have rows in
 
 
-class Hosts(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Hosts:
     """Hosts by what they measure, and by what runs there: the former are all of them, where there are any."""
 
     measured: frozenset[str]

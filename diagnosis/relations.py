@@ -32,6 +32,7 @@ class Relations:
         self._case = case
         self._jobs: dict[tuple[Name, int | None], frozenset[str]] = {}
         self._above: dict[tuple[Name, int | None], frozenset[Name]] = {}
+        self._ends: dict[int, frozenset[Name]] = {}  # by the claim: they live as long as the round
 
     def related(self, edge: Edge, cause: Claim, symptom: Claim) -> float:
         """How surely `symptom` hangs on `cause` over that edge."""
@@ -49,7 +50,7 @@ class Relations:
         if edge in ("same_group", "placed_on"):
             return self.one_group(cause, symptom)
         if edge == "link_end":
-            return float(_same_link(cause, symptom, self._case, _at(cause, symptom)))
+            return float(self._same_link(cause, symptom, _at(cause, symptom)))
         if edge == "lights":
             return float(_optic(symptom.component) in _told(cause, "lights"))
         if edge == "mounts":
@@ -57,6 +58,21 @@ class Relations:
         if edge == "routed_over" and (held := _told(cause, "hosts")):
             return max(self.below(cause, symptom), self._held(symptom, held))
         return self.below(cause, symptom)
+
+    def _same_link(self, cause: Claim, symptom: Claim, at_ms: int | None) -> bool:
+        """Two ports of one link, an optic and its port, or the same interface under other kinds and names."""
+        first, second = self._ports(cause), self._ports(symptom)
+        if first & second:
+            return True
+        view = self._case.topology.at(at_ms)
+        return any(view.other_end(end) in second for end in first) or any(
+            view.other_end(end) in first for end in second
+        )
+
+    def _ports(self, claim: Claim) -> frozenset[Name]:
+        if id(claim) not in self._ends:
+            self._ends[id(claim)] = _ports(claim)
+        return self._ends[id(claim)]
 
     def below(self, cause: Claim, symptom: Claim) -> float:
         """The symptom's component, or its host, hangs below the cause's in the topology."""
@@ -169,15 +185,6 @@ def _at(cause: Claim, symptom: Claim) -> int | None:
         if claim.onset and claim.onset.clock == "utc":
             return claim.onset.from_ms
     return None
-
-
-def _same_link(cause: Claim, symptom: Claim, case: Case, at_ms: int | None) -> bool:
-    """Two ports of one link, an optic and its port, or the same interface under other kinds and names."""
-    first, second = _ports(cause), _ports(symptom)
-    if first & second:
-        return True
-    view = case.topology.at(at_ms)
-    return any(view.other_end(end) in second for end in first) or any(view.other_end(end) in first for end in second)
 
 
 def _ports(claim: Claim) -> frozenset[Name]:

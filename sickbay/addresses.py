@@ -3,7 +3,7 @@
 import base64
 import urllib.request
 from ipaddress import ip_address
-from urllib.parse import SplitResult, unquote
+from urllib.parse import SplitResult, unquote, urlsplit
 
 
 def base_of(parts: SplitResult) -> str:
@@ -12,11 +12,22 @@ def base_of(parts: SplitResult) -> str:
 
 
 def basic(parts: SplitResult) -> str:
-    """The value of an Authorization header for the user in the address, empty where there is none."""
+    """The value of an Authorization header for the user in the address, empty where there is none.
+
+    Raises ValueError where it may not go there (`guarded`).
+    """
     if not parts.username:
         return ""
     pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-    return f"Basic {base64.b64encode(pair.encode()).decode()}"
+    return guarded(base_of(parts), f"Basic {base64.b64encode(pair.encode()).decode()}")
+
+
+def guarded(url: str, secret: str) -> str:
+    """The password or token, if it may go to that address: encrypted, or to this machine itself. Raises ValueError."""
+    parts = urlsplit(url)
+    if secret and parts.scheme != "https" and not is_loopback(parts.hostname or ""):
+        raise ValueError(f"a password or token goes over https only, not to {base_of(parts)}")
+    return secret
 
 
 def opener(parts: SplitResult, *handlers: urllib.request.BaseHandler) -> urllib.request.OpenerDirector:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sickbay import messages, wire
-from sickbay.components import UNKNOWN, Kind, Name, host_of, kind_of, parts_of
+from sickbay.components import UNKNOWN, Kind, Name, ends_of, host_of, kind_of, name, parts_of
 from sickbay.config import ConfigError
 from sickbay.frames import Frame
 from sickbay.layouts import Schemas
@@ -21,7 +21,8 @@ from sickbay.settings import Security
 from sickbay.topics import BACKFILL, EVENTS, STEPS, TELEMETRY
 
 AGENTS = frozenset({TELEMETRY, BACKFILL, EVENTS, STEPS})  # what agents may write to
-HEARSAY = frozenset({"job", "rank", "process", "path", "scheduler"})  # domains of kinds that blame no device
+HEARSAY = frozenset({"job", "rank", "process", "path"})  # domains of kinds that blame no device
+OF_JOB = frozenset({Kind.JOB, Kind.RANK, Kind.PROCESS, Kind.PATH})  # what hearsay may be about: no host, no device
 UNITS = frozenset({Kind.PDU, Kind.CDU})  # of no host: whoever asks them speaks in their names
 LEAST_KEY = 16  # bytes
 MAX_CHECKED = 200_000  # name lists known to be their sender's own: one or two a host
@@ -40,10 +41,11 @@ class Admitted(NamedTuple):
 
 @dataclass(slots=True)
 class Admission:
-    """What is let in. `key`: the cluster's; None: signatures are not looked at."""
+    """What is let in. `key`: the cluster's; None: signatures are not looked at. `controllers`: see [security]."""
 
     key: bytes | None = None
     require_signed: bool = False
+    controllers: frozenset[str] = frozenset()
     _checked: set[tuple[str, tuple[Name, ...]]] = field(default_factory=set)
 
     def key_of(self, host: str) -> bytes | None:
@@ -59,7 +61,7 @@ class Admission:
         if found.seal is not None:
             if record.topic in AGENTS:
                 same_sender(found.seal.host, record)
-            own_word(message, found.seal.host, found.proved)
+            own_word(message, found.seal.host, found.proved, self.controllers)
         return Admitted(message, found.seal)
 
     def frame(self, record: Record, schemas: Schemas, *, packed: bool = False) -> Frame:
@@ -83,24 +85,34 @@ class Admission:
     def _own(self, host: str, names: tuple[Name, ...]) -> None:
         if (host, names) in self._checked:
             return
-        for name in names:
-            if speaker_of(name) not in (None, host):
-                raise Refused(f"{host} speaks for {name}")
+        for one in names:
+            if speaker_of(one) not in (None, host):
+                raise Refused(f"{host} speaks for {one}")
         if len(self._checked) >= MAX_CHECKED:
             self._checked.clear()
         self._checked.add((host, names))
 
 
-def hosts_of(message: Message) -> tuple[str, ...]:
-    """The hosts that an event or an identity is about or says it is from; empty where it tells none."""
+def about(message: Message) -> tuple[tuple[Name, ...], ...]:
+    """What one must have the right to speak of, to say this: one part of each group. Empty: nothing of anybody."""
     match message:
         case Event():
-            told: tuple[str | None, ...] = (message.host, host_of(message.component))
+            host = () if message.host in (None, "", UNKNOWN) else (name(Kind.HOST, message.host),)
+            own = (message.component,) if speaker_of(message.component) else ends_of(message.component)
+            return tuple(group for group in (host, own) if group)
         case Identity():
-            told = (message.host,)
-        case _:
-            return ()
-    return tuple(host for host in told if host not in (None, "", UNKNOWN))
+            return () if message.host in ("", UNKNOWN) else ((name(Kind.HOST, message.host),),)
+    return ()
+
+
+def is_hearsay(message: Message) -> bool:
+    """Whether it is what a job's log says of other ranks: useful, as such logs lie on storage that all hosts share and
+    one of the hosts reads them; whoever runs a job writes them, so it may be about jobs and their processes only."""
+    return (
+        isinstance(message, Event)
+        and message.kind.partition(".")[0] in HEARSAY
+        and kind_of(message.component) in OF_JOB
+    )
 
 
 def speaker_of(component: Name) -> str | None:
@@ -111,18 +123,18 @@ def speaker_of(component: Name) -> str | None:
     return None if unit in ("", UNKNOWN) else unit
 
 
-def own_word(message: Message, sender: str, proved: bool) -> None:
-    """Whoever signs speaks of its own devices only: else Refused.
-
-    What a job's log says of its other ranks is hearsay, and useful: such logs lie on storage that all hosts share, and
-    one of the hosts reads them.
-    """
-    if isinstance(message, Event) and (not proved or message.kind.partition(".")[0] in HEARSAY):
+def own_word(message: Message, sender: str, proved: bool, controllers: frozenset[str] = frozenset()) -> None:
+    """Whoever signs speaks of its own devices only: else Refused. A scheduler's controller speaks of its hosts."""
+    if isinstance(message, Event) and (not proved or is_hearsay(message)):
         return
-    unit = speaker_of(message.component) if isinstance(message, Event) else None
-    for host in (*hosts_of(message), unit or sender):
-        if host != sender:
-            raise Refused(f"{sender} speaks for {host}")
+    of_scheduler = isinstance(message, Event) and message.kind.startswith("scheduler.")
+    if of_scheduler and sender in controllers:
+        return
+    for group in about(message):
+        told = {speaker_of(one) for one in group}
+        if sender not in told:
+            hint = ": [security] controllers names the hosts of schedulers" if of_scheduler else ""
+            raise Refused(f"{sender} speaks for {min(filter(None, told), default='nobody')}{hint}")
 
 
 def same_sender(host: str, record: Record) -> None:
@@ -133,7 +145,8 @@ def same_sender(host: str, record: Record) -> None:
 
 def admission(settings: Security) -> Admission:
     """The admission that the settings ask for. Raises ConfigError where the key cannot be read."""
-    return Admission(secret(settings.key_file) if settings.key_file else None, settings.require_signed)
+    key = secret(settings.key_file) if settings.key_file else None
+    return Admission(key, settings.require_signed, frozenset(settings.controllers))
 
 
 def secret(path: str) -> bytes:

@@ -43,6 +43,8 @@ class Kind(StrEnum):
     RANK = "rank"
 
 
+_KINDS = {str(kind): kind for kind in Kind}
+
 HOST_SCOPED = frozenset(
     {
         Kind.ACCELERATOR, Kind.NIC, Kind.PORT, Kind.OPTIC, Kind.HOST, Kind.PCIE, Kind.CPU,
@@ -86,7 +88,8 @@ def path(end: str, other: str = UNKNOWN) -> Name:
 
 def kind_of(component: Name) -> Kind:
     """The kind of a name. Raises ValueError for a string that is not one."""
-    return Kind(component.partition(":")[0])
+    word = component.partition(":")[0]
+    return _KINDS.get(word) or Kind(word)  # asked so often that the look-up of an enumeration is too slow
 
 
 def parts_of(component: Name) -> list[str]:

@@ -10,7 +10,7 @@ from sickbay import __version__
 
 
 class Check(NamedTuple):
-    """One finding: `ok` None means that it is optional and absent."""
+    """One finding: `ok` None: no fault, but worth knowing, such as what is optional and absent."""
 
     name: str
     ok: bool | None

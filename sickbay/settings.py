@@ -83,6 +83,9 @@ class Security(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     require_signed: Annotated[
         bool, Meta(description="true: unsigned frames and events of agents go to the dead letters")
     ] = False
+    controllers: Annotated[
+        tuple[str, ...], Meta(description="hosts whose agents read a scheduler's own log, which speaks of all its hosts")
+    ] = ()
 
 
 class Agent(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):

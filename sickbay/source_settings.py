@@ -116,7 +116,12 @@ class Listen(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
         float, Meta(ge=0.1, le=100_000, description="requests of one token in a second, where its own row says nothing")
     ] = 100.0
     pod: Annotated[
-        str, Meta(max_length=240, description="the rack or pod that a relay packs frames of; empty: its host's name")
+        str,
+        Meta(
+            max_length=240,
+            description="the rack or pod that a relay packs frames of; relays that stand in for each other name the same; "
+            "empty: its host's name",
+        ),
     ] = ""
 
 

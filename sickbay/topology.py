@@ -8,7 +8,7 @@ the link. What cannot be true is recorded in `conflicts` and ignored.
 """
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property
 from typing import TypeAlias
 
@@ -66,6 +66,13 @@ class Topology:
         """These and more. Costs one pass over all of them: add in batches."""
         refused = (edge for conflict in self._refused.values() for edge in conflict.edges)
         return Topology([*refused, *self._edges.values(), *edges])
+
+    def renamed(self, named: Callable[[Edge], Edge]) -> "Topology":
+        """The same under other names; itself where none differs."""
+        told = [named(edge) for edge in self._edges.values()]
+        if all(one is edge for one, edge in zip(told, self._edges.values(), strict=True)):
+            return self
+        return Topology([*(edge for conflict in self._refused.values() for edge in conflict.edges), *told])
 
     @property
     def components(self) -> int:

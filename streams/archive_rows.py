@@ -145,7 +145,7 @@ class Reading:
             return {"proved": proved}
         try:
             same_sender(seal.host, record)
-            own_word(message, seal.host, proved)
+            own_word(message, seal.host, proved, self.admission.controllers)
         except Refused as error:
             raise Damaged(str(error)) from None
         return {"proved": proved, "sender": seal.host, "incarnation": seal.incarnation, "sequence": seal.sequence}

@@ -57,6 +57,11 @@ _BSD = re.compile(
     rf"^\[?(?:{_WEEKDAY} )?(?:(?P<year_first>\d{{4}}) )?{_SHORT}(?:(?P<year>\d{{4}}) )?{stamps.CLOCK}"
     rf"(?: (?P<year_last>\d{{4}}))?(?P<end>\]?)(?![\w:]) ?"
 )
+# H3C Comware: milliseconds behind a colon, the year behind them.
+_COMWARE = re.compile(
+    rf"^%{_SHORT}(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)(?::(?P<fraction>\d{{1,3}}))? (?P<year>\d{{4}}) "
+    r"(?P<host>[A-Za-z0-9][\w.-]{0,62}) (?=(?:%%\d\d)?[A-Z][A-Z0-9_]{1,30}/\d/)"
+)
 _UNIX = re.compile(r"^(?P<seconds>1\d{9}\.\d{3,9}) (?=\S+ \S+: )")
 _KERNEL = re.compile(rf"^kernel: ?(?:\[ {{0,12}}(?P<boot>\d{{1,12}}\.\d{{1,9}})\] ?{_CALLER})?")
 _CRI = re.compile(r"^(?P<stream>stdout|stderr) [FP](?::\S{0,64})? ?")
@@ -144,6 +149,10 @@ def _bsd(match: re.Match[str], rest: str, _: Line) -> Line:
     return layer if match["end"] else spoken(layer, strict=False)
 
 
+def _named(match: re.Match[str], rest: str, _: Line) -> Line:
+    return Line(rest, stamp=stamps.of_match(match), host=match["host"])
+
+
 def _unix(match: re.Match[str], rest: str, _: Line) -> Line:
     return spoken(Line(rest, stamp=stamps.epoch(float(match["seconds"]))), strict=False)
 
@@ -212,6 +221,7 @@ _BY_FIRST: tuple[tuple[str, tuple[tuple[re.Pattern[str], Layer], ...]], ...] = (
     ("<", ((_RFC5424, _rfc5424), (_PRIORITY, _priority))),
     ("0123456789", ((_KMSG, _kmsg), (_ISO, _iso), (_AMERICAN, _dated), (_BSD, _bsd), (_UNIX, _unix), (_TASK, _task),
                     (_FANNED_OUT, _fanned_out))),
+    ("%", ((_COMWARE, _named),)),
     (" ", ((_TASK, _task), (_INDENTED, _dated), (_EXPORTED, _bare))),
     ("M", ((_EXPORTED, _bare),)),
     ("km", ((_KERNEL, _kernel), (_DECODED, _decoded), (_REPEATED, _repeated))),

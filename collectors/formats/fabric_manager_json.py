@@ -74,14 +74,24 @@ def rows(body: bytes, kind: type[R], tally: Tally) -> Iterator[R]:
     decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(kind)
     for row in raw[:MAX_ROWS]:
         try:
-            yield decoder.decode(row)
+            yield _row(row, kind, decoder)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             tally.unparsed += 1
 
 
-def is_adapter(dname: str) -> bool:
-    """Whether a port's display name is an adapter's (`HCA-1/2`); a switch's is its number."""
-    return dname.upper().startswith("HCA")
+def _row(row: msgspec.Raw, kind: type[R], decoder: msgspec.json.Decoder[Any]) -> R:
+    """One row; where a version writes null for what it does not know, or a number as text, that hides no row."""
+    try:
+        return decoder.decode(row)  # type: ignore[no-any-return]
+    except msgspec.ValidationError:
+        told = msgspec.json.decode(row, type=dict[str, Any])
+        return msgspec.convert({key: one for key, one in told.items() if one is not None}, kind, strict=False)
+
+
+def is_adapter(dname: str, description: str) -> bool:
+    """Whether a port's display name is an adapter's (`HCA-1/2`); a switch's is its number. Where none is told, only
+    adapters have a second word in what they call themselves."""
+    return dname.upper().startswith("HCA") or (not dname and " " in description.strip())
 
 
 def port_of(guid: str, number: int | str, description: str, *, adapter: bool) -> Name:

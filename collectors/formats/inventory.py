@@ -7,6 +7,7 @@ line, or NetBox's devices, cables, interfaces, power ports and feeds: a page, or
 """
 
 import csv
+import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
@@ -24,6 +25,10 @@ MAX_ROWS = 2_000_000
 MAX_RECORDS = 2_000_000  # of one list: a row may stand for 200,000 hosts
 SOURCE = "inventory"  # of its edges; the file stands behind it
 _SEPARATORS = ",;\t"
+_ABOVE = 10  # lines that may stand above the heading: a title, a date, Excel's `sep=;`
+_MAX_QUOTED, _MAX_LINES = 64 << 10, 50  # characters and lines of a row whose cells go over several
+_CLOSED = re.compile(r'(?:^|(?<=[,;\t])) *"(?:[^"]|"")*"')
+_OPENS = re.compile(r'(?:^|[,;\t]) *"')
 _MAX_DEPTH = 3  # lists of rows under keys, under one more key
 
 
@@ -33,8 +38,10 @@ def confidence(head: bytes, name: str) -> float:
     if start[:1] in (b"{", b"["):
         return 0.9 if netbox.is_it(start) or _json_fits(start) else 0.0
     rows = start.decode("utf-8", "replace").replace("\r", "\n").split("\n")[:50]
-    first = next((row for row in rows if row.strip() and not row.startswith("#")), "")
-    return 0.85 if inventory_rows.fits(_headings(first)[1]) else 0.0
+    told = [row for row in rows if row.strip() and not row.startswith("#")]
+    if told and inventory_rows.fits(_headings(told[0])[1]):
+        return 0.85
+    return 0.7 if any(inventory_rows.fits(_headings(row)[1]) for row in told[1:_ABOVE]) else 0.0
 
 
 def read(chunks: Iterable[bytes], tally: Tally, name: str = "") -> Iterator[Reading]:
@@ -62,27 +69,69 @@ def _headings(row: str) -> tuple[str, list[str]]:
 
 def _cells(row: str, separator: str) -> list[str]:
     try:
-        return next(csv.reader([row], delimiter=separator, skipinitialspace=True), [])
+        return next(csv.reader(row.splitlines(keepends=True), delimiter=separator, skipinitialspace=True), [])
     except csv.Error:
         return []
 
 
 def _of_csv(chunks: Iterable[bytes], tally: Tally, source: str) -> Iterator[Reading]:
-    separator, headings = "", list[str]()
-    for count, (number, row) in enumerate(lines(chunks, tally)):
+    separator, headings, above = "", list[str](), list[list[str]]()
+    for count, (number, row) in enumerate(_whole_rows(chunks, tally)):
         if not row.strip() or row.startswith("#"):
             continue
         if not headings:
-            separator, headings = _headings(row)
+            separator, told = _headings(row)
+            if not inventory_rows.fits(told) and len(above) < _ABOVE - 1:
+                above.append(told)
+                continue
+            headings = told
             _note_unknown(headings, tally)
             continue
         cells = _cells(row, separator)
-        if len(cells) > len(headings) or count > MAX_ROWS:
+        if any(cells[len(headings) :]) or count > MAX_ROWS:
             tally.unparsed += 1
             tally.note(f"a line of {len(cells)} cells under a heading of {len(headings)}, or too many lines")
             continue
-        for record in inventory_rows.records(dict(zip(headings, cells, strict=False)), tally, source):
+        for record in inventory_rows.records(_row(headings, cells), tally, source):
             yield Reading(record, number)
+    if not headings and above:
+        tally.unparsed += len(above)
+        _note_unknown(above[0], tally)
+
+
+def _row(headings: Iterable[str], cells: Iterable[str]) -> dict[str, str]:
+    """Cells by heading; under the same heading twice (`PDU`, `PDU`) both are told."""
+    row: dict[str, str] = {}
+    for own, cell in zip(headings, cells, strict=False):
+        row[own] = f"{row[own]};{cell}" if row.get(own) and cell.strip() else row.get(own) or cell
+    return row
+
+
+def _whole_rows(chunks: Iterable[bytes], tally: Tally) -> Iterator[tuple[int, str]]:
+    """Lines; those that a quoted cell joins as one. A quote that is never closed costs some lines, which are counted."""
+    held: list[str] = []
+    first = 0
+    for number, row in lines(chunks, tally):
+        first = first if held else number
+        held.append(row)
+        if not _is_open(whole := "\n".join(held)):
+            yield first, whole
+            held = []
+        elif len(held) >= _MAX_LINES or len(whole) > _MAX_QUOTED:
+            _unclosed(first, held, tally)
+            held = []
+    if held:
+        _unclosed(first, held, tally)
+
+
+def _unclosed(first: int, held: list[str], tally: Tally) -> None:
+    tally.unparsed += len(held)
+    tally.note(f"a quote in line {first} is not closed: {len(held)} lines were not read")
+
+
+def _is_open(text: str) -> bool:
+    """Whether a quoted cell goes on in the next line; a quote within a cell (19" rack) opens none."""
+    return '"' in text and bool(_OPENS.search(_CLOSED.sub("", text)))
 
 
 def _note_unknown(headings: Iterable[str], tally: Tally) -> None:

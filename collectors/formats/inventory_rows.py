@@ -1,7 +1,7 @@
 """One row of a site's list as edges and identities. What a heading means is data: codes/inventory.toml.
 
 Names are taken as they are told: `h1` under the heading host, or whole (`host:h1`). Hosts may be a list (`h[1-4]`),
-other cells may tell several, apart by `;`, `|` or blanks.
+other cells may tell several, apart by `;`, `|` or `,`.
 """
 
 import re
@@ -21,7 +21,10 @@ from sickbay.messages import Edge, Identity, Relation
 MAX_CELL = 4096  # characters
 MAX_SOURCE = 200
 TIMES = ("from_ms", "to_ms", "seen_ms")  # of an edge that is written out, as its message has them
-_SEVERAL = re.compile(r"[;|,\s]+")
+_SEVERAL = re.compile(r"\s*[;|,\n]\s*")  # not a blank: `PDU 12 A` is one unit, and `A` would be shared by all
+# What a spreadsheet writes for a cell that it cannot work out (`#REF!`), and numbers with a mark at the thousands: no
+# names. Taken as one, all such rows would hang on the same unit.
+_NO_NAME = re.compile(r"#(?:N/A|REF!|NAME\?|VALUE!|DIV/0!|NULL!|NUM!|SPILL!|GETTING_DATA)|\d{1,3}(?:,\d{3})+|\ufffd|#+")
 _NOTHING = frozenset({"", "-", "--", "n/a", "na", "none", "null", "unknown", "tbd", "?"})
 _PARENTS = {Relation.POWERED_BY: Kind.PDU, Relation.COOLED_BY: Kind.CDU, Relation.MANAGED_BY: Kind.SWITCH}
 _KINDS = {str(kind): kind for kind in Kind}
@@ -63,7 +66,8 @@ def _relating() -> frozenset[str]:
 
 def heading(text: str) -> str:
     """A heading as the table spells it."""
-    return re.sub(r"[\s\-./]+", "_", text.strip().lower())[:60]
+    plain = re.sub(r"\([^()]{0,60}\)|[#:*]", " ", text.lower())  # `Hostname (FQDN)`, `Rack #`
+    return re.sub(r"[\s\-./]+", "_", plain.strip())[:60]
 
 
 def fits(headings: Iterable[str]) -> bool:
@@ -105,7 +109,7 @@ def _cell(row: Row, accepted: Iterable[str]) -> str:
 
 def _told(text: str) -> str:
     text = text.strip()[:MAX_CELL]
-    return "" if text.lower() in _NOTHING else text
+    return "" if text.lower() in _NOTHING or _NO_NAME.fullmatch(text) else text
 
 
 def _subjects(row: Row, tally: Tally) -> list[Name]:

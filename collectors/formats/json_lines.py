@@ -35,6 +35,14 @@ def json_record(text: str) -> Line | None:
     return line if is_log else None  # a message alone makes no log: errors and status documents have one too
 
 
+def of_person(uid: int) -> bool:
+    """Whether a user's number is a person's, whose process can name itself as it likes in a system's log.
+
+    Persons have numbers from 1000 on; between 60000 and 65533 are those of packages and of systemd's own users.
+    """
+    return uid >= 1000 and not 60_000 <= uid < 65_534
+
+
 def _line(record: dict[str, Any], message: str) -> Line:
     boot_s = _number(record.get("_SOURCE_MONOTONIC_TIMESTAMP"))
     pod = record.get("kubernetes")

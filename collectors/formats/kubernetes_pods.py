@@ -142,7 +142,9 @@ def _environment(container: Container) -> dict[str, Any]:
 
 def _meets(told: str, container: Container) -> bool:
     """Whether the launcher's agents meet somewhere that numbers them anew: then no label and no NODE_RANK counts."""
-    words = [word for text in [*(container.command or ()), *(container.args or ())][:400] for word in text[:20_000].split()]
+    words = [
+        word for text in [*(container.command or ()), *(container.args or ())][:400] for word in text[:20_000].split()
+    ]
     for word, following in zip(words, [*words[1:], ""], strict=False):
         if match := _MEETING.match(word):
             told = match[1] or following

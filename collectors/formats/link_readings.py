@@ -77,4 +77,3 @@ def _module(facts: Mapping[str, str]) -> Reading | None:
         serial=facts.get("Vendor Serial Number", "")[:64],
         limits=low | high,
     )
-

@@ -1,4 +1,7 @@
-"""A port's state as its tools print it: `ibstat`, `ibstatus`, `ibv_devinfo`, `mlxlink` (text and JSON).
+"""A port's state as its tools print it: `ibstat`, `ibstatus`, `ibv_devinfo`, `mlxlink` (text and JSON), `rdma link`.
+
+Which interface is which RDMA port is told by `rdma link` and `ibdev2netdev`; not of bonds, which are no port, nor of
+VLANs, which share theirs.
 
 `mlxlink` names no device in its answer: the command tells it, where it was saved too. Sources: rdma-core ibstat.c,
 ibstatus, devinfo.c; the open mstflint source (titles, JSON) and the vendor's list of diagnostic codes.
@@ -18,12 +21,13 @@ from collectors.formats.optic_findings import Module, findings, limits, numbers
 from collectors.formats.port_findings import of_error_ratio, of_state
 from collectors.formats.reading import Reading, Tally
 from collectors.formats.text import clean_text, lines
-from sickbay.components import UNKNOWN, Kind, Name, name
-from sickbay.messages import Action, Event, Severity
+from sickbay.components import UNKNOWN, Kind, Name, name, pci_address
+from sickbay.messages import Action, Event, Identity, Severity
 
 MAX_JSON = 4 << 20
 MAX_PORTS = 20_000  # of one text
 MAX_FACTS = 400  # of one port
+MAX_ROW = 600  # characters of a line that tells a pair of names
 _COMMAND = re.compile(r"(?:^|[\s;/])(?:mlxlink|mstlink)\b.{0,80}?(?:-d|--device) (?P<device>[\w./:-]{1,80})")
 _ADAPTER = re.compile(r"^(?:CA '|hca_id:\s{1,8}|Infiniband device ')(?P<device>[\w.-]{1,64})(?:'| |$)")
 _STATUS_PORT = re.compile(r"' port (?P<port>\d{1,3}) status:$")
@@ -33,11 +37,18 @@ _RDMA = re.compile(
     r"^(?:\d{1,4}(?:/\d{1,4})?: )?link (?P<device>[\w.-]{1,64})/(?P<port>\d{1,3}) (?:.{0,200} )?"
     r"state (?P<state>[A-Z_]{3,20}) physical_state (?P<physical>[A-Z_]{3,30})\b"
 )
+_NETDEV = re.compile(r" netdev (?P<name>[\w.-]{1,32})(?: |$)")
+# mlx5_0 port 1 ==> ib0 (Up)      0000:08:00.0 mlx5_0 (MT4115 - MT1612X07121) fw 12.17.2020 port 1 (ACTIVE) ==> ib0 (Up)
+_PAIRED = re.compile(
+    r"^(?:(?P<pci>[0-9a-fA-F:.]{7,16}) )?(?P<device>[\w.-]{1,64}) (?:\([^=]{1,200} )?port (?P<port>\d{1,3}) "
+    r"(?:\(\w{1,20}\) )?==> (?P<name>[\w.-]{1,32}) \((?:Up|Down)\)$"
+)
 _SETTINGS = re.compile(r"^Settings for (?P<port>[\w.-]{1,32}):")
 _LANES = re.compile(r"(?P<now>\d{1,2})[xX] \((?P<most>\d{1,2})[xX]\)")
 _PAIR = re.compile(r"^\s*(?P<key>[A-Za-z][^:]{1,70}?)\s*:\s+(?P<value>\S.{0,300})$")
 _SIGNS = re.compile(
     r"^(?:(?:\d{1,4}(?:/\d{1,4})?: )?link \S{1,70} .{0,200}physical_state|Settings for \S{1,32}:$|PCIe Operational"
+    r"|\S{1,80} .{0,260}port \d{1,3} .{0,24}==> \S{1,32} \((?:Up|Down)\)$"
     r"|CA '[\w.-]+'$|hca_id:\s|Infiniband device '|Operational Info\b|Troubleshooting Info\b|Module Info\b"
     r"|Physical Counters and BER Info\b)"
 )
@@ -58,6 +69,8 @@ class _Port:
     number: str = ""
     line: int = 0
     facts: dict[str, str] = field(default_factory=dict)
+    interface: str = ""
+    pci: str = ""
 
     @property
     def name(self) -> Name:
@@ -82,6 +95,8 @@ def read(chunks: Iterable[bytes], tally: Tally, name: str = "") -> Iterator[Read
     found = list(islice(ports(chain((head,), stream), tally), MAX_PORTS))
     shared = Counter(port.device for port in found)
     for port in found:
+        for identity in _identities(port):
+            yield Reading(identity, port.line)
         spare = shared[port.device] > 1
         for found_event in _events(port, spare=spare):
             yield Reading(found_event, port.line)
@@ -99,7 +114,10 @@ def _text_ports(chunks: Iterable[bytes], tally: Tally) -> Iterator[_Port]:
             port = _Port(device, one["port"] if one else "", number)
         elif link := _RDMA.match(row):
             facts = {"state": link["state"], "physical state": link["physical"].replace("_", "")}
-            yield _Port(link["device"], link["port"], number, facts)
+            netdev = _NETDEV.search(row[:MAX_ROW])
+            yield _Port(link["device"], link["port"], number, facts, netdev["name"] if netdev else "")
+        elif names := _PAIRED.match(row[:MAX_ROW]):
+            yield _Port(names["device"], names["port"], number, {}, names["name"], names["pci"] or "")
         elif settings := _SETTINGS.match(row):
             yield from [port] if _told(port) else []
             port = _Port(settings["port"], "", number)
@@ -115,6 +133,15 @@ def _text_ports(chunks: Iterable[bytes], tally: Tally) -> Iterator[_Port]:
         elif row.strip() and not (_SECTION.match(row) or row.startswith(("-", "\t"))):
             tally.unparsed += 1
     yield from [port] if _told(port) else []
+
+
+def _identities(port: _Port) -> Iterator[Identity]:
+    """Its names, where they are of this port alone."""
+    one = f"{port.device} {port.interface}"
+    if port.interface and "bond" not in one and "." not in port.interface:
+        yield Identity(kind=Kind.PORT, index=f"{port.device}/{port.number}", name=port.interface)
+    if address := pci_address(port.pci, function=True):
+        yield Identity(kind=Kind.NIC, index=port.device, pci=address)
 
 
 def _told(port: _Port) -> bool:

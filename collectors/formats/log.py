@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from collectors.formats.bodies import CATALOGUE, Sample
 from collectors.formats.envelope_margins import common_margin
 from collectors.formats.envelopes import Envelopes, known
-from collectors.formats.prefilter import ENCODED, MAX_FOLLOWING, Find, Wanted, finder, plain_finder
 from collectors.formats.masking import struck
+from collectors.formats.prefilter import ENCODED, MAX_FOLLOWING, Find, Wanted, finder, plain_finder
 from collectors.formats.reading import Body, Line, Reading, Record, Tally
 from collectors.formats.text import Block, blocks, clean, lines
 from sickbay.messages import MAX_MESSAGE, Event, Progress, Step

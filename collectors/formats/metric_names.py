@@ -4,9 +4,11 @@ A series name becomes a table's column and a conversion; `series_names` turns it
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from itertools import product
 from typing import Literal
 
 import msgspec
@@ -87,6 +89,7 @@ class Source(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     jobs: tuple[str, ...] = ()
     ports: tuple[int, ...] = ()
     prefixes: tuple[str, ...] = ()
+    numbered: tuple[int, ...] = ()
 
     @property
     def of_accelerators(self) -> bool:
@@ -109,11 +112,12 @@ class Vendor(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A known series name: its row and its exporter."""
+    """A known series name: its row and its exporter, and the part of the device that the name itself tells."""
 
     name: str
     metric: Metric
     source: Source
+    part: str = ""
 
 
 @cache
@@ -176,10 +180,18 @@ def _by_name(sections: dict[str, Source]) -> dict[str, Target]:
     for source in sections.values():
         for row, told in source.metrics.items():
             metric = msgspec.structs.replace(told, least=source.least) if told.least is None else told
-            for name in (prefix + alias for alias in (row, *metric.also) for prefix in ("", *source.prefixes)):
-                if found.setdefault(name, Target(name, metric, source)).metric is not metric:
+            for name, part in _spellings(row, metric, source):
+                if found.setdefault(name, Target(name, metric, source, part)).metric is not metric:
                     raise ValueError(f"{name} is claimed by two rows")
     return found
+
+
+def _spellings(row: str, metric: Metric, source: Source) -> Iterator[tuple[str, str]]:
+    """Every name of a row's series, and the part of the device that stands in it."""
+    parts = ["_".join(map(str, numbers)) for numbers in product(*map(range, source.numbered))]
+    for alias in (row, *metric.also):
+        for prefix in ("", *source.prefixes):
+            yield from ((f"{prefix}{alias}_{part}" if part else prefix + alias, part) for part in parts)
 
 
 def is_known(name: str) -> bool:

@@ -1,7 +1,8 @@
 """What a module's own readings mean: light, heat and the flags that it raises itself.
 
-A lane that neither sends nor receives is not in use, copper has no light, and flags are latched until somebody reads
-them. A module whose own laser is off was switched off or asks for a look at its port first: nothing to replace.
+A lane that neither sends nor receives is not in use, whatever flag it raises; copper has no light, and flags stay on
+until somebody reads them. A module whose own laser is off, or one lane of it that is lit from afar, was switched off or
+asks for a look at its port first: nothing to replace.
 """
 
 import re
@@ -15,6 +16,7 @@ from sickbay.messages import MAX_MESSAGE, Action, Event, Severity
 MAX_LANES = 16
 LOW = "received light low"
 DARK_DBM = -30.0  # modules report -40 or no number for no light at all
+_LANE = re.compile(r"\((?:Channel|Chan|Lane) (\d{1,2})\)$")
 _NUMBER = re.compile(r"-?(?:\d{1,6}(?:\.\d{1,6})?|inf)")
 _RANGE = re.compile(r"\[ ?(-?\d{1,6}(?:\.\d{1,6})?) ?\.\. ?(-?\d{1,6}(?:\.\d{1,6})?) ?\]")
 
@@ -38,11 +40,14 @@ class Module:
 def findings(module: Module) -> Iterator[Event]:
     """At most one event for light and one for heat."""
     dark = [lane for lane, power in sorted(module.receive.items()) if _in_use(module, lane) and _low(module, power)]
-    light = [flag for flag in module.alarms if "emperature" not in flag]
+    light = [flag for flag in module.alarms if "emperature" not in flag and not _of_idle(module, flag)]
+    near = [flag for flag in module.warnings if not _of_idle(module, flag)]
     if not module.copper and (dark or light):
         yield _of_light(module, dark, light)
-    elif not module.copper and module.warnings:
-        yield _told(module, {"warnings": ", ".join(module.warnings)}, "light near its limit", watch=True)
+    elif not module.copper and (silent := _silent(module)):
+        yield _told(module, {"lanes": " ".join(map(str, silent))}, "laser off", watch=True)
+    elif not module.copper and near:
+        yield _told(module, {"warnings": ", ".join(near)}, "light near its limit", watch=True)
     if _hot(module):
         facts = {"celsius": f"{module.temperature}", "limit": f"{module.temperature_high}"}
         yield _told(module, facts, "high temperature", watch=True)
@@ -53,6 +58,22 @@ def _of_light(module: Module, dark: list[int], light: list[str]) -> Event:
     facts = powers | {"alarms": ", ".join(light)}
     off = any("output" in flag or "tx" in flag.lower() for flag in light) and any("bias" in flag for flag in light)
     return _told(module, facts, "laser off" if off else LOW, watch=off)
+
+
+def _of_idle(module: Module, flag: str) -> bool:
+    """Whether a flag is raised for a lane that nobody uses while others are used."""
+    match = _LANE.search(flag)
+    lane = int(match[1]) if match else 0
+    told = lane in module.send and lane in module.receive
+    lit = any(power > DARK_DBM for powers in (module.send, module.receive) for power in powers.values())
+    return told and lit and max(module.send[lane], module.receive[lane]) <= DARK_DBM
+
+
+def _silent(module: Module) -> list[int]:
+    """Lanes that are lit from afar and send nothing, while others send."""
+    sends = any(power > DARK_DBM for power in module.send.values())
+    lit = [lane for lane, power in sorted(module.receive.items()) if power > DARK_DBM]
+    return [lane for lane in lit if sends and not _in_use(module, lane)]
 
 
 def _in_use(module: Module, lane: int) -> bool:

@@ -22,6 +22,7 @@ FLUSH = 50_000  # values collected before rows are given out at the next change 
 MOST = 500_000  # values collected in any case, and series remembered of one scrape
 CACHED = 100_000  # label texts remembered
 MAX_LABELS = 64
+_NOWHERE = (None, True)  # no component, and of a slice
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL = re.compile(r'[\s,]*([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"([^"\\]*(?:\\.[^"\\]*)*)"')
 _VALUE = re.compile(
@@ -108,7 +109,7 @@ class _Scrapes:
         self.codes = CodeEvents()
         self.rows = SeriesRows()
         self.labels: dict[str, dict[str, str]] = {}  # by their text: a device's are the same in all its series
-        self.places: dict[tuple[int, str], tuple[Name | None, bool]] = {}  # (exporter, labels) -> component, slice?
+        self.places: dict[tuple[int, str, str], tuple[Name | None, bool]] = {}  # exporter, part, labels
         self.quick: dict[str, _Again] = {}  # by a line without its value
         self.seen: set[tuple[str, str]] = set()  # series of this scrape that carry no time
         self.heading = ("", "")
@@ -172,7 +173,7 @@ class _Scrapes:
     def _remember(self, head: str, name: str, text: str) -> None:
         """A series that gives a value and nothing else."""
         target = targets().get(name)
-        component, of_slice = self.places.get((id(target.source), text), (None, True)) if target else (None, True)
+        component, of_slice = self.places.get((id(target.source), target.part, text), _NOWHERE) if target else _NOWHERE
         if target is None or component is None or of_slice or target.metric.speaks or not target.metric.to:
             return
         if fits(target.metric, self.labels[text]) and len(self.quick) < CACHED:
@@ -214,12 +215,12 @@ class _Scrapes:
             if name == UP:
                 self._up(labels, value, at_ms)
             return
-        place = self.places.get((id(target.source), text))
+        place = self.places.get((id(target.source), target.part, text))
         if place is None:
             for found in self.names.learn(target, labels):
                 yield Reading(found, number)
-            place = self.names.component(target.source, labels), is_slice(target.source, labels)
-            self.places[id(target.source), text] = place
+            place = self.names.component(target, labels), is_slice(target.source, labels)
+            self.places[id(target.source), target.part, text] = place
         component, of_slice = place
         if component is None or not fits(target.metric, labels):
             self.nameless += component is None and target.source.of_accelerators

@@ -52,7 +52,9 @@ def judged(component: Name, resources: Resources) -> Judged:
     """The columns of a unit and what it says of its own state."""
     found = Judged(whole=any(UNITS.get(type_of(one)) is kind_of(component) for one in resources.values()))
     _JUDGES[kind_of(component)](component, resources, found)
-    found.row = {column: value for column, value in found.row.items() if math.isfinite(value) and plausible(column, value)}
+    found.row = {
+        column: value for column, value in found.row.items() if math.isfinite(value) and plausible(column, value)
+    }
     return found
 
 

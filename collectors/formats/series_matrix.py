@@ -80,7 +80,7 @@ class _Matrix:
         if target is None:
             yield from self._up(labels, series) if name == UP else ()
             return
-        component = self.names.component(target.source, labels)
+        component = self.names.component(target, labels)
         if component is None or not fits(target.metric, labels):
             return
         if is_slice(target.source, labels):

@@ -117,16 +117,17 @@ class Names:
         # Two hosts behind one instance: a proxy, whose address is neither's name.
         return _told_host(labels) or learnt or UNKNOWN
 
-    def component(self, source: Source, labels: dict[str, str]) -> Name | None:
+    def component(self, target: Target, labels: dict[str, str]) -> Name | None:
         """The component a series speaks of, None where its labels do not name one that we follow."""
-        host = self.host(labels)
+        source, host = target.source, self.host(labels)
         if source.table == "host":
             return components.name(Kind.HOST, host)
         if source.port:
             parts = [labels.get(label, "") for label in source.port]
             return components.name(Kind.PORT, host, *parts) if all(parts) and not is_virtual(parts[0]) else None
         unit = self._unit(source, labels, host)
-        return components.name(Kind(source.table), host, unit) if unit else None
+        parts = [unit, target.part] if target.part else [unit]
+        return components.name(Kind(source.table), host, *parts) if unit else None
 
     def up_column(self, labels: dict[str, str]) -> str | None:
         """Which column of the host the `up` of this scrape job is; None for exporters that are none of ours."""

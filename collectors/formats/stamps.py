@@ -29,6 +29,7 @@ _ASCEND = re.compile(
     r"\(\d{1,10},[^()]{1,64}\):(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)-"
     r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)\.(?P<fraction>\d{3})"
 )
+_BLACK_BOX = re.compile(rf"^\[{DATE}-{CLOCK}\] (?=system exception )")  # of an Ascend device: history.log
 _CANCELLED = re.compile(rf" AT {DATE}T{CLOCK}(?!\S)")
 
 
@@ -107,7 +108,7 @@ def in_text(body: str) -> Stamp:
             clock=(int(match["hour"]), int(match["minute"]), int(match["second"])),
             fraction=match["fraction"] or "",
         )
-    for pattern in (_LEVELLED, _COLLECTIVE, _ASCEND, _CANCELLED):
+    for pattern in (_LEVELLED, _COLLECTIVE, _ASCEND, _BLACK_BOX, _CANCELLED):
         if match := pattern.search(body[:400]):
             return of_match(match)
     return NO_STAMP

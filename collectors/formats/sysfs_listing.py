@@ -18,12 +18,17 @@ from collectors.formats.series_rows import SeriesRows
 from collectors.formats.text import lines
 from sickbay import components
 from sickbay.components import UNKNOWN, Kind, Name
+from sickbay.messages import Identity
 
 MAX_PATH = 2048  # characters of a line that are looked at
 MAX_SEEN = 500_000  # files of one listing
 _HOST = re.compile(r"([A-Za-z0-9][\w.-]{0,252}): +(?=\S*/)")  # pdsh and its like put it before each line
-_PORT = re.compile(r"\S*/?infiniband/([^/:\s]+)/ports/(\d{1,3})/((?:hw_)?counters/[^:/]{1,64}|[a-z_]{1,32})$")
+_PORT = re.compile(
+    r"\S*/?infiniband/([^/:\s]+)/ports/(\d{1,3})/((?:hw_)?counters/[^:/]{1,64}|gid_attrs/ndevs/\d{1,3}|[a-z_]{1,32})$"
+)
+_INTERFACE = re.compile(r"[\w.-]{1,32}")
 _NET = re.compile(r"\S*/?net/([^/:\s]+)/(statistics/[a-z_]{1,64}|[a-z_]{1,32})$")
+_NAMES = "gid_attrs/ndevs/"
 _HEADER = re.compile(r"==> (.+) <==$")
 _NUMBER = re.compile(r"(-?\d{1,20}(?:\.\d{1,6})?)(?:$|:? )")
 _WORDS = {"up": 1.0, "down": 0.0, "lowerlayerdown": 0.0, "notpresent": 0.0, "dormant": 0.0, "testing": 0.0}
@@ -74,6 +79,9 @@ def read(chunks: Iterable[bytes], tally: Tally, name: str = "") -> Iterator[Read
             tally.unparsed += "infiniband/" in line and "/ports/" in line
             continue
         port, file, value = found
+        if file.startswith(_NAMES):
+            yield from _names(port, value, seen)
+            continue
         if (port, file) in seen or len(seen) >= MAX_SEEN:
             yield from rows.flush(tally)
             yield from words.findings()
@@ -89,6 +97,15 @@ def read(chunks: Iterable[bytes], tally: Tally, name: str = "") -> Iterator[Read
         rows.add(target, {}, port, 0, told)
     yield from rows.flush(tally)
     yield from words.findings()
+
+
+def _names(port: Name, interface: str, seen: set[tuple[Name, str]]) -> Iterator[Reading]:
+    """The interface of one of the port's addresses. VLANs share it; of several others nothing joins any."""
+    new = (port, _NAMES + interface) not in seen and len(seen) < MAX_SEEN
+    if new and _INTERFACE.fullmatch(interface) and "." not in interface:
+        seen.add((port, _NAMES + interface))
+        host, _, rest = port.partition(":")[2].partition("/")
+        yield Reading(Identity(host=host, kind=Kind.PORT, index=rest, name=interface))
 
 
 def _split(line: str) -> tuple[Name, str, str] | None:

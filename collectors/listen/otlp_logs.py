@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest, ExportLogsServiceResponse
 
+from collectors.formats.json_lines import of_person
 from collectors.formats.log import Following
 from collectors.formats.reading import Reading, Tally
 from collectors.identity import told_host
@@ -20,6 +21,7 @@ from collectors.listen.memory import SeriesMemory
 from collectors.listen.otlp import MAX_TEXT, answered, attributes, host_of, parsed, text_of, within
 from collectors.poll import Outgoing
 from sickbay.components import UNKNOWN, Kind
+from sickbay.components import host_of as host_of_part
 from sickbay.messages import Event, Progress, Step, replace
 from sickbay.topics import EVENTS, STEPS
 
@@ -54,7 +56,7 @@ def read(request: Request, memory: SeriesMemory, allowed: Allowed) -> Told:
         elif not allowed(f"{Kind.HOST}:{stream.host}"):
             told.refuse("host", len(lines), f"{stream.host} is not a host that this token may tell of")
         else:
-            _take(stream, lines, request, memory, told)
+            _take(stream, lines, request, memory, allowed, told)
     answered(request, told, ExportLogsServiceResponse(), "rejected_log_records")
     return told
 
@@ -81,7 +83,7 @@ def _line(record: Any, resource: dict[str, str], now_ms: int) -> tuple[_Stream, 
     path = next((told[key] for key in _FILE_KEYS if told.get(key)), "journal" if journal else "")
     host = told_host(host_of(told) or journal.get("_HOSTNAME", ""))
     contained = any(key.startswith(("k8s.pod", "k8s.container", "container.")) for key in told)
-    system = not contained and (bool(journal) or bool(_SYSTEM_FILE.search(path)))
+    system = not contained and (_of_system(journal) if journal else bool(_SYSTEM_FILE.search(path)))
     job = next((told[key] for key in _JOB_KEYS if told.get(key)), UNKNOWN)
     at_ms = (record.time_unix_nano or record.observed_time_unix_nano) // 1_000_000 or now_ms
     return _Stream(host, path, system, job), _Line(_text(record.body, journal, host), min(at_ms, now_ms + AHEAD_MS))
@@ -95,16 +97,32 @@ def _journal(body: Any) -> dict[str, str]:
     return told if "MESSAGE" in told and ("_TRANSPORT" in told or "SYSLOG_IDENTIFIER" in told) else {}
 
 
+def _of_system(journal: dict[str, str]) -> bool:
+    """Whether the kernel or a daemon wrote the entry: a person's process can name itself as it likes."""
+    if journal.get("_TRANSPORT") == "kernel":
+        return True
+    uid = journal.get("_UID", "")
+    return "CONTAINER_ID" not in journal and uid.isdecimal() and len(uid) < 11 and not of_person(int(uid))
+
+
 def _text(body: Any, journal: dict[str, str], host: str) -> str:
     """One line: a journal entry in the envelope that its own short form has, so that its speaker is known."""
     if not journal:
         return " ".join(text_of(body).split("\n"))[:MAX_TEXT]
-    speaker = "kernel" if journal.get("_TRANSPORT") == "kernel" else journal.get("SYSLOG_IDENTIFIER", "unknown")
-    speaker = re.sub(r"[^\w.@-]", "_", speaker)[:60]
+    speaker = re.sub(r"[^\w.@-]", "_", journal.get("SYSLOG_IDENTIFIER", "unknown"))[:60]
+    if (journal.get("_TRANSPORT") == "kernel") != (speaker == "kernel"):  # the name alone can be claimed by anyone
+        speaker = "program" if speaker == "kernel" else "kernel"
     return f"Jan  1 00:00:00 {host or 'host'} {speaker}: {' '.join(journal['MESSAGE'].split(chr(10)))}"[:MAX_TEXT]
 
 
-def _take(stream: _Stream, lines: list[_Line], request: Request, memory: SeriesMemory, told: Told) -> None:
+def _may(event: Event, allowed: Allowed) -> bool:
+    """A log of one host may name others: a scheduler's does."""
+    return host_of_part(event.component) is None or allowed(event.component)
+
+
+def _take(
+    stream: _Stream, lines: list[_Line], request: Request, memory: SeriesMemory, allowed: Allowed, told: Told
+) -> None:
     tally = Tally()
     for reading in _readings(lines, tally):
         at_ms = lines[min(max(reading.line, 1), len(lines)) - 1].at_ms
@@ -114,8 +132,10 @@ def _take(stream: _Stream, lines: list[_Line], request: Request, memory: SeriesM
                 told.refuse("not_its_word")
             elif len(told.records) >= MAX_EVENTS:
                 told.refuse("storm")
+            elif not _may(made := _event(record, stream, at_ms, request, memory), allowed):
+                told.refuse("host", 1, f"{made.component[:120]} is not a part that this token may tell of")
             else:
-                told.records.append(_event(record, stream, at_ms, request, memory))
+                told.records.append(Outgoing(EVENTS, stream.host, made))
         elif isinstance(record, Progress | Step) and len(told.records) < MAX_EVENTS:
             job = stream.job if record.job == UNKNOWN else record.job
             message = replace(record, job=job, at_ms=at_ms, path=_path(stream, request))
@@ -131,8 +151,8 @@ def _readings(lines: list[_Line], tally: Tally) -> Iterator[Reading]:
     yield from following.end()
 
 
-def _event(event: Event, stream: _Stream, at_ms: int, request: Request, memory: SeriesMemory) -> Outgoing:
-    event = replace(
+def _event(event: Event, stream: _Stream, at_ms: int, request: Request, memory: SeriesMemory) -> Event:
+    return replace(  # type: ignore[no-any-return]
         event,
         component=memory.canonical(event.component, stream.host) if stream.system else event.component,
         peer=memory.canonical(event.peer, stream.host) if event.peer and stream.system else event.peer,
@@ -142,7 +162,6 @@ def _event(event: Event, stream: _Stream, at_ms: int, request: Request, memory: 
         path=_path(stream, request),
         job=event.job or ("" if stream.job == UNKNOWN else stream.job),
     )
-    return Outgoing(EVENTS, stream.host, event)
 
 
 def _path(stream: _Stream, request: Request) -> str:

@@ -25,6 +25,20 @@ def wide(batches: Sequence[Samples]) -> list[Samples]:
     ]
 
 
+def by_age(batches: Sequence[Samples], since_ms: int) -> tuple[list[Samples], list[Samples]]:
+    """The rows since a time, and those before it."""
+    parts = list[Samples](), list[Samples]()
+    for batch in batches:
+        for own, rows in zip(parts, (batch.at_ms >= since_ms, batch.at_ms < since_ms), strict=True):
+            if rows.all():
+                own.append(batch)
+            elif rows.any():
+                component = [one for one, yes in zip(batch.component, rows, strict=True) if yes]
+                values = {name: column[rows] for name, column in batch.values.items()}
+                own.append(Samples(batch.table, component, batch.at_ms[rows], values))
+    return parts
+
+
 def _table(
     table: str, keys: list[tuple[Name, int]], columns: dict[str, list[tuple[list[int], list[float]]]]
 ) -> Samples | None:

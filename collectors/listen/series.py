@@ -26,6 +26,7 @@ from sickbay.schema import Samples
 from sickbay.topics import EVENTS, TOPOLOGY
 
 MAX_LABEL = 4096  # characters of a name or value: longer ones are no device's
+STRANGE = "times or numbers that are none: a time is in ms (remote_write) or ns (OTLP) since 1970"
 NO_HOST = "no label tells the host: add a label hostname, or scrape hosts by their names"
 
 
@@ -44,7 +45,7 @@ def told_of(found: Sequence[Series], request: Request, memory: SeriesMemory, all
         elif isinstance(record, Event):
             _event(reading, record, request, memory, allowed, told)
     if tally.unparsed:
-        told.refuse("unparsed", tally.unparsed)
+        told.refuse("unparsed", tally.unparsed, STRANGE)
     for batch in wide(batches):
         _samples(batch, memory, allowed, told)
     _count(_rows(fast, slow.values(), memory), allowed, told)
@@ -99,7 +100,7 @@ def _remember(slow: dict[int, Series], memory: SeriesMemory) -> None:
         metric, source = target.metric, target.source
         if metric.speaks or metric.sum_over or not metric.to or not fits(metric, series.labels):
             continue
-        component = memory.names.component(source, series.labels)
+        component = memory.names.component(target, series.labels)
         if component is not None and not is_slice(source, series.labels):
             memory.seen.seen[key] = Known(target, memory.canonical(component))
 

@@ -13,6 +13,7 @@ from diagnosis.carriers import LEAST_WINDOWS, hosts_seen, lost_in_telemetry
 from diagnosis.case import Case
 from diagnosis.detectors.explicit_code import build
 from diagnosis.evidence import CERTAIN, FAIR, GOOD, bucket_of, cites, event_time, identity
+from diagnosis.known_hosts import Hosts, known_hosts
 from sickbay.components import UNKNOWN, Kind, Name, host_of, kind_of, name
 from sickbay.messages import Event, Evidence, Relation, Severity, replace
 from sickbay.topology import View
@@ -121,9 +122,10 @@ def _at_once(downs: list[Event], within_ms: int) -> Iterator[list[Event]]:
 
 def _of_part(together: list[Event], case: Case, seen: frozenset[str]) -> Iterator[Evidence]:
     view, alive = case.topology.at(together[0].at_ms), Alive(case, together[0].at_ms)
+    known, above = known_hosts(case), dict[Name, set[Name]]()
     left = {event.component: event for event in together}
     while len(left) > 1:
-        lost = _Lost(view, sorted(left), seen, alive)
+        lost = _Lost(view, sorted(left), seen, alive, known, above)
         part = lost.best_part()
         if part is None:
             yield from _of_unknown(lost, [left[port] for port in sorted(left)])
@@ -142,9 +144,15 @@ def _of_unknown(lost: "_Lost", events: list[Event]) -> Iterator[Evidence]:
 class _Lost:
     """Ports that lost their carrier in one moment, by the parts that they hang on."""
 
-    def __init__(self, view: View, ports: list[Name], seen: frozenset[str], alive: Alive) -> None:
+    def __init__(
+        self, view: View, ports: list[Name], seen: frozenset[str], alive: Alive, known: Hosts,
+        above: dict[Name, set[Name]],
+    ) -> None:  # fmt: skip
+        self._known = known
         self.view, self._seen, self._alive, self._lost = view, seen, alive, frozenset(ports)
-        self._above: dict[Name, set[Name]] = {}
+        self._above = above  # remembered: a storm is looked at part by part
+        self._carried: dict[tuple[str, Name], bool] = {}
+        self._unlinked = frozenset(host_of(port) for port in ports if not view.other_end(port))
         self.under: dict[Name, list[Name]] = defaultdict(list)
         for port in ports:
             for part in sorted(self._parts(port)):
@@ -193,13 +201,24 @@ class _Lost:
         ends = {end for port in ports for end in (port, self.view.other_end(port))}
         return len(members & ends) / len(members) if members else 1.0
 
+    def hosts(self, ports: Iterable[Name]) -> list[str]:
+        """Hosts at the ends of the ports. Where one end is a known host and the other is none, that is a switch."""
+        found: set[str] = set()
+        for port in ports:
+            ends = hosts_of(self.view, [port])
+            found.update([one for one in ends if one in self._known] or ends)
+        return sorted(found)
+
     def _carries(self, host: str, part: Name) -> bool:
         """The host has a link over that part, of those that are known, that was not lost: then the part is well.
 
         Where a lost port is none of the known ones, it may be one of them by another name: that tells nothing.
         """
-        if any(host_of(port) == host and not self.view.other_end(port) for port in self._lost):
-            return False
+        if (host, part) not in self._carried:
+            self._carried[host, part] = host not in self._unlinked and self._still_linked(host, part)
+        return self._carried[host, part]
+
+    def _still_linked(self, host: str, part: Name) -> bool:
         for port in self.view.children(name(Kind.HOST, host)):
             far = self.view.other_end(port) if kind_of(port) is Kind.PORT else None
             if far and not {port, far} & self._lost and part in self._parts(port):
@@ -262,7 +281,7 @@ def _is_switch(view: View, port: Name) -> bool:
 
 def _claim(lost: _Lost, part: Name, events: list[Event]) -> Evidence:
     ports = sorted(event.component for event in events)
-    share, hosts = lost.share(part), hosts_of(lost.view, ports)
+    share, hosts = lost.share(part), lost.hosts(ports)
     onset = [event.at_ms for event in events if event.at_ms is not None]
     few = share < MANY_DOWN
     fault = FAULT_OF.get(kind_of(part), "switch_down")

@@ -16,7 +16,7 @@ from diagnosis.by_order import Orders, orders
 from diagnosis.case import Case
 from diagnosis.evidence import CERTAIN, GOOD, bucket_of, identity
 from diagnosis.frames import table
-from diagnosis.known_hosts import is_switch, known_hosts
+from diagnosis.known_hosts import Hosts, is_switch, known_hosts
 from sickbay.components import Kind, Name, host_of, link
 from sickbay.messages import Evidence, Severity
 from sickbay.topology import View
@@ -54,6 +54,7 @@ class _Levels:
 
     by_optic: Mapping[Name, pl.DataFrame]
     case: Case
+    hosts: Hosts
 
     def fall(self, optic: Name, column: str, by_db: float = FALL_DB) -> Fall | None:
         rows = self.by_optic.get(optic)
@@ -72,7 +73,7 @@ def claims(case: Case) -> Iterable[Evidence]:
     view = case.topology.at(None)
     wanted = {*low, *(far for optic in low if (far := far_optic(view, optic)))}
     parts = frame.filter(pl.col("component").is_in(sorted(wanted))).partition_by("component", maintain_order=True)
-    levels = _Levels({rows["component"][0]: rows for rows in parts}, case)
+    levels = _Levels({rows["component"][0]: rows for rows in parts}, case, known_hosts(case))
     known = orders(case)
     for optic in sorted(levels.by_optic):
         if (fall := levels.fall(optic, "tx_power_dbm")) and not _excused(optic, fall, known):
@@ -149,7 +150,7 @@ def _excused(optic: Name, fall: Fall, known: Orders) -> bool:
 def _of_laser(optic: Name, fall: Fall, levels: _Levels) -> Evidence:
     says = "laser_out" if fall.dark else "laser_fades"
     far = levels.far(optic, fall.from_ms)
-    facts = {"lights": far or "", "hosts": ", ".join(_hosts(levels.case, [optic, far] if far else [optic], fall))}
+    facts = {"lights": far or "", "hosts": ", ".join(_hosts(levels, [optic, far] if far else [optic], fall))}
     return _claim(optic, "optic_fault", fall, CERTAIN, says, facts)
 
 
@@ -164,14 +165,14 @@ def _between(optic: Name, far: Name, fall: Fall, levels: _Levels) -> Evidence:
     back = levels.fall(far, "rx_power_dbm")
     both = back is not None and levels.fall(optic, "tx_power_dbm", STEADY_DB) is None
     says = ("light_cut_between" if fall.dark else "light_lost_between") + ("_both_ways" if both else "")
-    hosts = ", ".join(_hosts(levels.case, [optic, far], fall))
+    hosts = ", ".join(_hosts(levels, [optic, far], fall))
     facts = {"towards": optic, "from": far, "hosts": hosts, "lights": f"{optic}, {far}" if both else optic}
     return _claim(link(*ends), "link_attenuated", fall, CERTAIN, says, facts)
 
 
-def _hosts(case: Case, optics: list[Name], fall: Fall) -> list[str]:
+def _hosts(levels: _Levels, optics: list[Name], fall: Fall) -> list[str]:
     """Known hosts that these modules are in; others may be in switches."""
-    hosts = known_hosts(case)
+    hosts, case = levels.hosts, levels.case
     told = dict.fromkeys(host for one in optics if (host := host_of(one)))
     return [host for host in told if host in hosts and not is_switch(case, host, hosts, fall.from_ms)]
 

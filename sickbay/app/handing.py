@@ -14,14 +14,14 @@ from typing import NamedTuple
 from collectors.listen import owner
 from collectors.naming import identity_key
 from sickbay import layouts, messages
-from sickbay.admission import HEARSAY, Admission, Refused, hosts_of
+from sickbay.admission import Admission, Refused, about, is_hearsay
 from sickbay.app.frame_layouts import Layouts
 from sickbay.app.tokens import Grant
 from sickbay.components import Kind
 from sickbay.handover import TOO_LARGE, Handed
 from sickbay.layouts import UnknownLayout
 from sickbay.log import LogError, Record, TooLarge
-from sickbay.messages import Change, Event, Identity, Message
+from sickbay.messages import Change, Identity, Message
 from sickbay.topics import BACKFILL, CHANGES, EVENTS, SCHEMAS, STEPS, TELEMETRY, TOPOLOGY
 from streams.dead_letters import DeadLetters
 
@@ -98,9 +98,9 @@ class Handing:
         if record.topic in (EVENTS, STEPS):
             _hers(f"{Kind.HOST}:{_text(record.key)}", grant)
             found = self.admission.message(record)
+            _own(found.message, grant)  # a seal without a signature proves nothing
             seal = found.seal
             if seal is None:
-                _own(found.message, grant)
                 return None
             return record.topic, seal.host, seal.incarnation, seal.sequence
         _fact(record, grant)
@@ -128,11 +128,13 @@ def _fact(record: Record, grant: Grant) -> None:
 
 
 def _own(message: Message, grant: Grant) -> None:
-    """An unsealed message speaks of hosts that the token is bound to, but for what a job's log says of others."""
-    if isinstance(message, Event) and message.kind.partition(".")[0] in HEARSAY:
+    """Whoever has a token speaks of what it is bound to, but for what a job's log says of others: else Refused, as
+    one event must not stop its agent for ever."""
+    if is_hearsay(message):
         return
-    for host in hosts_of(message):
-        _hers(f"{Kind.HOST}:{host}", grant)
+    for group in about(message):
+        if not any(map(grant.allowed, group)):
+            raise Refused(f"{group[0][:120]} is {NOT_HERS}")
 
 
 def _hers(component: str, grant: Grant) -> None:

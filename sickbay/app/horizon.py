@@ -5,19 +5,18 @@ identities stand until they are told anew; placements until half an hour after t
 declared work for a day after its end.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
-
-import polars as pl
 
 from collectors.codes import in_context
 from collectors.lanes import lanes_among
 from collectors.modules import shared_modules
+from collectors.port_names import PortNames
 from diagnosis.case import Case
 from diagnosis.evidence import in_order
 from sickbay import actions, messages
 from sickbay.actions import Control
+from sickbay.app.feature_windows import FeatureWindows
 from sickbay.cohorts import runs
 from sickbay.components import Kind
 from sickbay.log import Record
@@ -51,11 +50,13 @@ class Horizon:
     identities: dict[bytes, Identity] = field(default_factory=dict)
     placements: Placements = field(default_factory=Placements)
     topology: Topology = field(default_factory=Topology)
-    windows: dict[str, list[tuple[int, pl.DataFrame]]] = field(default_factory=dict)
+    windows: FeatureWindows = field(default_factory=FeatureWindows)
     changes: dict[tuple[str, str, int], Change] = field(default_factory=dict)  # by target, what and time
     maintenance: dict[bytes, Control] = field(default_factory=dict)
     dropped: int = 0  # beyond the bounds
     _due_ms: int | None = None  # when the first event that was held back is told
+    _ports: PortNames = field(default_factory=PortNames)
+    _as_told: Topology = field(default_factory=Topology)  # under the names of its sources
     _edges: dict[bytes, Edge] = field(default_factory=dict)
     _fresh_edges: list[Edge] = field(default_factory=list)
     _fresh_modules: bool = False
@@ -67,11 +68,12 @@ class Horizon:
         if record.topic == CONTROL:
             return self._control(record)
         if not record.value:
-            self.identities.pop(record.key, None)  # a removed key
+            if gone := self.identities.pop(record.key, None):  # a removed key
+                self._ports.forget(gone, record.key)
             return False
         if record.topic == FEATURES:
             table, end_ms, frame = decode_features(record.value)
-            self.windows.setdefault(table, []).append((end_ms, frame))
+            self.windows.add(table, end_ms, frame)
             return False
         return self._message(message or messages.decode(record.value), record)
 
@@ -92,6 +94,7 @@ class Horizon:
                 self._fresh_edges.append(message)
             case Identity() if self.identities.get(record.key) != message:
                 self.identities[record.key] = message
+                self._ports.learn(message, record.key)
                 self._fresh_modules |= message.kind == Kind.OPTIC
             case Change():
                 at_ms, change = _dated(message, record.append_ms)
@@ -113,12 +116,15 @@ class Horizon:
         """The case of this moment. What is older than `before_ms` (half an hour) is forgotten; only windows that end
         at `frontier_ms` or before are told: later ones are not whole yet."""
         self.forget(now_ms - HORIZON_MS if before_ms is None else before_ms)
-        if self._fresh_modules:
+        renamed = self._ports.settle()
+        if self._fresh_modules or renamed:
             self._fresh_edges += self._modules()
             self._fresh_modules = False
-        if self._fresh_edges:
-            self.topology = self.topology.add([*self._fresh_edges, *lanes_among(self._fresh_edges)])
-            self._fresh_edges = []
+        if self._fresh_edges or renamed:
+            fresh, self._fresh_edges = [*self._fresh_edges, *lanes_among(self._fresh_edges)], []
+            self._as_told = self._as_told.add(fresh)
+            named = self.topology.add(map(self._ports.edge, fresh)) if not renamed else None
+            self.topology = named or self._as_told.renamed(self._ports.edge)
         if self._fresh_placements:
             self.placements, self._fresh_placements = self.placements.add(self._fresh_placements), []
         events = in_order(self._told(now_ms))
@@ -128,7 +134,7 @@ class Horizon:
             progress=tuple(one for _, one in self.progress),
             steps=tuple(step for _, step in self.steps),
             identities=tuple(self.identities.values()),
-            features=self._features(frontier_ms),
+            features=self.windows.until(frontier_ms, self._ports.canonical),
             window_ms=self.window_ms,
             topology=self.topology,
             placements=self.placements,
@@ -147,26 +153,18 @@ class Horizon:
             if event.kind in ORDERED and now_ms - at_ms < ORDER_MS:
                 self._due_ms = min(self._due_ms or at_ms + ORDER_MS, at_ms + ORDER_MS)
             else:
-                told.append(event)
+                told.append(self._ports.event(event))
         return told
 
     def _modules(self) -> list[Edge]:
         """What modules that serve several ports add to the topology, where that is news."""
         news = []
-        for edge in shared_modules(self.identities.values()):
+        for edge in shared_modules(map(self._ports.module, self.identities.values())):
             key = f"{edge.child} {edge.parent}".encode()
             if self._edges.get(key) != edge:
                 self._edges[key] = edge
                 news.append(edge)
         return news
-
-    def _features(self, frontier_ms: int | None) -> dict[str, pl.DataFrame]:
-        found = {}
-        for table, closed in self.windows.items():
-            frames = [frame for end, frame in closed if frontier_ms is None or end <= frontier_ms]
-            if frames:
-                found[table] = _joined(frames)
-        return found
 
     def forget(self, before_ms: int) -> None:
         """Lets go of what is older, and of what is more than fits."""
@@ -188,9 +186,7 @@ class Horizon:
 
     def bound(self, before_ms: int) -> None:
         """Lets go of what is more than fits, and of windows that end before a time."""
-        for table, closed in self.windows.items():
-            if closed and min(end for end, _ in closed) < before_ms:
-                self.windows[table] = [(end, frame) for end, frame in closed if end >= before_ms]
+        self.windows.forget(before_ms)
         before = len(self.events) + len(self.steps) + len(self.progress)
         if len(self.events) > MAX_EVENTS:
             ranked = sorted(self.events, key=lambda one: (one[1].severity in SEVERE, one[0]))
@@ -207,7 +203,3 @@ def _dated(message: Dated, append_ms: int) -> tuple[int, Dated]:
         return append_ms, message
     at_ms = max(0, min(told, append_ms + AHEAD_MS))
     return at_ms, message if at_ms == told else messages.replace(message, at_ms=at_ms)
-
-
-def _joined(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    return pl.concat(frames, how="diagonal_relaxed").sort("component", "end_ms")

@@ -12,7 +12,9 @@ from functools import cache
 from importlib import import_module
 from typing import NamedTuple, cast
 
+from collectors.agent import live_ms
 from collectors.listen import READERS, Entry, Reader, Request, Told, Unfit
+from collectors.listen.rows import by_age
 from collectors.listen.unpack import unpacked
 from collectors.poll import Outgoing, Signer
 from collectors.poll_frames import Framer
@@ -29,6 +31,7 @@ from sickbay.handover import Handed
 from sickbay.log import LogError, TooLarge
 from sickbay.plain import plain
 from sickbay.schema import Samples
+from sickbay.topics import BACKFILL
 
 CHANGES, MAINTENANCE = "/v1/changes", "/v1/maintenance"
 OWN: Mapping[str, Entry] = {
@@ -70,7 +73,7 @@ class Intake:
     def __init__(self, context: Context, sink: Sink) -> None:
         self._context, self._sink = context, sink
         self._admission = admission(context.config.security)
-        self._zone = zone_of(context.config.cluster)
+        self._zone, self._live_ms = zone_of(context.config.cluster), live_ms(context.config)
         self._frames = Layouts(context.log, self._admission, context.metrics)
         self._handing = Handing(self._admission, self._frames, self._stored)
         self._new_senders()
@@ -80,7 +83,9 @@ class Intake:
 
     def _new_senders(self) -> None:
         """Numbers begin anew: where some were used up in vain, readers would take them for records that are missing."""
-        self._framer, self._signer = Framer(self._admission.key), Signer(self._admission.key)
+        key = self._admission.key
+        self._framers = Framer(key), Framer(key, topic=BACKFILL)
+        self._signer = Signer(key)
 
     def most(self, path: str) -> int:
         """Bytes that a body may have, unpacked."""
@@ -169,10 +174,13 @@ class Intake:
         return [Handed(one.topic, one.key.encode("utf-8", "replace"), self._signer.payload(one)) for one in told]
 
     def _framed(self, samples: Sequence[Samples], now_ms: int) -> list[Handed]:
-        framed = [Handed(*one) for one in self._framer.framed(samples, now_ms)]
-        if self._framer.dropped:
-            self.refused("metrics", "unfit", self._framer.dropped)
-            self._framer.dropped = 0
+        """Rows that no window waits for, such as a sender's backlog, go to the backfill topic, as those of agents."""
+        framed = list[Handed]()
+        for framer, own in zip(self._framers, by_age(samples, now_ms - self._live_ms), strict=True):
+            framed += [Handed(*one) for one in framer.framed(own, now_ms)]
+            if framer.dropped:
+                self.refused("metrics", "unfit", framer.dropped)
+                framer.dropped = 0
         return framed
 
     def _stored(self, records: Sequence[Handed]) -> list[LogError | None]:

@@ -5,10 +5,9 @@ worker thread does the rest (`intake`). Every refusal is a 4xx or 503 with the r
 """
 
 import asyncio
-import socket
-import ssl
 import threading
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -24,14 +23,14 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from collectors.listen import Request
 from sickbay.app.intake import PATHS, Intake, Reply, header_of, refusal
+from sickbay.app.listen_sockets import Certificate, bound
 from sickbay.app.tokens import Grant, Tokens
-from sickbay.config import ConfigError
 from sickbay.source_settings import Listen
 
 THREADS = 64  # requests that wait for the log at the same time: a relay's pod has 32 hosts
 BYTES = 128 << 20  # of bodies in memory at the same time
-CONNECTIONS = 4096
-HEAD_S = 5.0  # for the head of a request, from its first byte or the connection's begin
+SHARE = 3 / 4  # of both may be one token's: a flood of one leaves room for others
+HEAD_S = 5.0  # for the beginning of TLS, and for the head of a request, from its first byte or the connection's begin
 BODY_S = 15.0  # for the whole body
 IDLE_S = 75.0  # that a connection is kept without a request
 GOODBYE_S = 1.0  # at the end, for answers under way and the end of TLS
@@ -40,15 +39,12 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")  # that a
 
 
 class _Guarded(H11Protocol):
-    """Closes connections whose head does not end in time, and those beyond the most."""
+    """Closes connections whose head does not end in time."""
 
     def connection_made(self, transport: Any) -> None:
         """A connection begins."""
         self._late: asyncio.TimerHandle | None = None
         super().connection_made(transport)
-        if len(self.connections) > CONNECTIONS:
-            transport.abort()
-            return
         self._begin()
 
     def data_received(self, data: bytes) -> None:
@@ -85,13 +81,21 @@ class _Guarded(H11Protocol):
             self._late = None
 
 
+class _Loop(asyncio.SelectorEventLoop):
+    """Whoever begins no TLS is let go as soon as one who ends no head: by itself it would be a minute."""
+
+    async def create_server(self, *args: Any, **named: Any) -> Any:
+        """A server at work."""
+        return await super().create_server(*args, **named, ssl_handshake_timeout=HEAD_S)
+
+
 class Door:
     """The application: lets requests in, or says why not."""
 
     def __init__(self, settings: Listen, tokens: Tokens, intake: Intake, clock: Callable[[], int]) -> None:
         self._settings, self._tokens, self._intake, self._clock = settings, tokens, intake, clock
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="listen")
-        self._bytes = self._open = 0
+        self._bytes, self._open = Counter[str](), Counter[str]()  # by token
         self.app = Starlette(routes=[Route("/{path:path}", self._asked, methods=METHODS)])
 
     async def _asked(self, asked: Asked) -> Response:
@@ -137,7 +141,7 @@ class Door:
 
     async def _let_in(self, path: str, grant: Grant, asked: Asked) -> Reply:
         size = _length(asked) if "content-length" in asked.headers else self._settings.max_bytes
-        async with self._room(size) as room:
+        async with self._room(grant.name, size) as room:
             if not room:
                 self._intake.refused(PATHS[path].kind, "busy")
                 return refusal(503, "busy", "too many requests at once")
@@ -156,14 +160,18 @@ class Door:
             return await loop.run_in_executor(self._threads, self._intake.answer, path, grant, request)
 
     @asynccontextmanager
-    async def _room(self, size: int) -> AsyncIterator[bool]:
-        """Room for one more body of that size; False: there is none."""
-        room = self._open < THREADS and self._bytes + size <= BYTES
-        self._open, self._bytes = self._open + room, self._bytes + size * room
+    async def _room(self, token: str, size: int) -> AsyncIterator[bool]:
+        """Room for one more body of that size; False: there is none, or none for this token."""
+        room = all(
+            held.total() + more <= most and held[token] + more <= most * SHARE
+            for held, more, most in ((self._open, 1, THREADS), (self._bytes, size, BYTES))
+        )
+        told = Counter({token: int(room)}), Counter({token: size * room})
+        self._open, self._bytes = self._open + told[0], self._bytes + told[1]
         try:
             yield room
         finally:
-            self._open, self._bytes = self._open - room, self._bytes - size * room
+            self._open, self._bytes = self._open - told[0], self._bytes - told[1]
 
     def close(self) -> None:
         """Wait for nobody."""
@@ -190,29 +198,31 @@ async def _body(asked: Asked, most: int) -> bytes | None:
 class Server:
     """The door at work on its address, in a thread of its own. Raises ConfigError where it cannot be."""
 
-    def __init__(self, settings: Listen, door: Door) -> None:
+    def __init__(self, settings: Listen, door: Door, say: Callable[[str], None]) -> None:
         self._door = door
-        socket_ = _bound(settings.address)
-        _trusted(settings)
-        self._sockets = [socket_]
-        host, port = socket_.getsockname()[:2]
+        self.certificate = Certificate(settings, say)
+        self._socket = bound(settings.address)
+        host, port = self._socket.getsockname()[:2]
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        self._server = uvicorn.Server(
-            uvicorn.Config(
-                door.app, http=_Guarded, ws="none", lifespan="off", loop="asyncio",
-                log_level="critical", log_config=None, access_log=False,
-                server_header=False, proxy_headers=False, h11_max_incomplete_event_size=MAX_HEAD,
-                timeout_keep_alive=int(IDLE_S), timeout_graceful_shutdown=5, backlog=512,
-                ssl_certfile=settings.certificate_file, ssl_keyfile=settings.private_key_file,
-            )
+        config = uvicorn.Config(
+            door.app, http=_Guarded, ws="none", lifespan="off",
+            log_level="critical", log_config=None, access_log=False,
+            server_header=False, proxy_headers=False, h11_max_incomplete_event_size=MAX_HEAD,
+            timeout_keep_alive=int(IDLE_S), timeout_graceful_shutdown=5, backlog=512,
+            ssl_certfile=settings.certificate_file, ssl_keyfile=settings.private_key_file,
         )  # fmt: skip
+        config.load()
+        assert config.ssl is not None
+        self.certificate.shown_by(config.ssl)
+        self._server = uvicorn.Server(config)
         self.failed = ""
         self._thread = threading.Thread(target=self._run, name="listen", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
         try:
-            self._server.run(sockets=self._sockets)
+            with asyncio.Runner(loop_factory=_Loop) as runner:
+                runner.run(self._server.serve(sockets=[self._socket]))
         except BaseException as error:  # uvicorn ends by SystemExit too
             self.failed = f"{type(error).__name__}: {error}"
 
@@ -228,26 +238,3 @@ class Server:
         while self._thread.is_alive() and time.monotonic() < until:
             self._thread.join(0.2)
         self._door.close()
-
-
-def _bound(address: str) -> socket.socket:
-    host, _, port = address.rpartition(":")
-    host = host.strip("[]") or "0.0.0.0"
-    try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        made = socket.socket(family, socket.SOCK_STREAM)
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind((host, int(port)))
-        made.listen(512)  # whoever comes before the server is at work waits
-    except (OSError, OverflowError) as error:
-        raise ConfigError(f"[listen] address = {address!r}: {getattr(error, 'strerror', None) or error}") from None
-    return made
-
-
-def _trusted(settings: Listen) -> None:
-    """Certificate and key belong together: else ConfigError, before anybody is served."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    try:
-        context.load_cert_chain(settings.certificate_file, settings.private_key_file)
-    except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"[listen] certificate_file, private_key_file: {error}") from None

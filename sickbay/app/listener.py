@@ -35,22 +35,26 @@ class Listener:
             tokens = Tokens(settings, context.say)
             if packs:
                 self._sink = Packing(self._sink, settings.pod or socket.gethostname())
-            self._server = Server(settings, Door(settings, tokens, Intake(context, self._sink), context.clock))
+            self._server = Server(
+                settings, Door(settings, tokens, Intake(context, self._sink), context.clock), context.say
+            )
         except BaseException:
             self._sink.close()
             raise
-        self.address = self._server.address
+        self.address, self._now_ms = self._server.address, context.clock()
         context.say(f"listens at https://{self.address}")
 
     @property
     def waiting(self) -> str:
-        """Why what comes is not stored, empty where it is."""
-        return self._sink.trouble
+        """Why what comes is not stored, or nothing can come; empty where all is well."""
+        return self._sink.trouble or self._server.certificate.trouble(self._now_ms)
 
     def step(self, now_ms: int) -> bool:
-        """Looks whether the server is there. Raises RuntimeError where it has ended by itself."""
+        """Looks whether the server is there, and its certificate the newest. Raises RuntimeError where it has ended."""
         if not self._server.alive:
             raise RuntimeError(f"the server has ended: {self._server.failed or 'nobody knows why'}")
+        self._now_ms = now_ms
+        self._server.certificate.look(now_ms)
         return False
 
     def close(self) -> None:

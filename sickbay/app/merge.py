@@ -58,7 +58,8 @@ def merge(inputs: Sequence[Gathered], host: str | None, zone: tzinfo) -> tuple[N
         dates = [dater.at_ms(reading.stamp, reading.boot_s) for reading in ordered]
         for reading, between in zip(ordered, bounds(dates), strict=True):
             joiner.add(reading, found.path, owner, job or UNKNOWN, dater, between)
-    joiner.joined.edges += [*shared_modules(joiner.joined.identities), *lanes_among(joiner.joined.edges)]
+    modules = map(joiner.names.ports.module, joiner.joined.identities)
+    joiner.joined.edges += [*shared_modules(modules), *lanes_among(joiner.joined.edges)]
     joiner.joined.edges += runs(joiner.joined.changes)
     joiner.joined.events += partial_sweeps(inputs)
     placements = Placements(joiner.joined.placements)

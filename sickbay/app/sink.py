@@ -157,14 +157,18 @@ class Packing:
     def _run(self) -> None:
         while batch := self._batch():
             try:
-                value = packs.pack([one.frame for one in batch]) if len(batch) > 1 else batch[0].frame
-                key = self._pod if len(batch) > 1 else host_of_frame(batch[0].frame)
-                error = self.direct.stored([Handed(TELEMETRY, key, value)])[0]
+                error = self.direct.stored([self._record([one.frame for one in batch])])[0]
             except Exception as failure:  # whatever it is: nobody may wait for ever, and the next ones may go well
                 error = LogBusy(f"{type(failure).__name__}: {failure}")
             for one in batch:
                 one.error = error
                 one.done.set()
+
+    def _record(self, frames: Sequence[bytes]) -> Handed:
+        """A pack, also of one: all frames of a host in one partition, or its numbers have holes in each."""
+        if packs.size_of(frames) <= packs.MAX_PACK:
+            return Handed(TELEMETRY, self._pod, packs.pack(frames))
+        return Handed(TELEMETRY, host_of_frame(frames[0]), frames[0])
 
     def _batch(self) -> list[_Waiting]:
         """The next frames that go together; empty at the end."""
@@ -202,6 +206,6 @@ def _awaited(one: _Waiting) -> LogError | None:
 
 
 def host_of_frame(frame: bytes) -> bytes:
-    """The sender that a frame's header names: the key of one that goes alone."""
+    """The sender that a frame's header names: the key of one that no pack holds."""
     size = int.from_bytes(frame[6:8], "little")
     return frame[48 : 48 + size]

@@ -25,7 +25,7 @@ from msgspec import Meta, Struct
 
 from collectors.listen import KINDS, owner
 from collectors.listen.memory import SeenSeries, SeriesMemory
-from sickbay.components import Name
+from sickbay.components import Name, host_of
 from sickbay.config import ConfigError
 from sickbay.source_settings import Listen
 
@@ -56,12 +56,16 @@ class Grant:
     _at: float = field(default_factory=lambda: -BURST_S)
 
     def allowed(self, component: Name) -> bool:
-        """Whether it may tell of a component: its host or switch must fit one of the patterns, else its full name."""
+        """Whether it may tell of a component: its host or switch must fit one of the patterns, else its full name.
+
+        A pattern of hosts fits hosts only: `r*` is no word on `rack:r7`.
+        """
         try:
             told = owner(component)
         except ValueError:
             return False
-        return any(fnmatchcase(told, pattern) for pattern in self.row.hosts)
+        of_host = host_of(component) is not None
+        return any(fnmatchcase(told, pattern) for pattern in self.row.hosts if (":" in pattern) != of_host)
 
     def passes(self, rate: float, now: float | None = None) -> bool:
         """Takes one request from its share; False: it has had it."""

@@ -12,6 +12,7 @@ from collectors.lanes import lanes_among
 from collectors.modules import shared_modules
 from collectors.naming import identity_key
 from collectors.poll import Outgoing, Signer
+from collectors.port_names import PortNames
 from sickbay.components import Name
 from sickbay.edges import Conflict, Key, key_of, log_key, refusal
 from sickbay.log import Log, Task
@@ -31,6 +32,11 @@ class Known(NamedTuple):
 
     edges: Mapping[Of, Edge]
     identities: Mapping[str, Identity]
+
+    @property
+    def names(self) -> PortNames:
+        """What ports are called that sources call by several names."""
+        return PortNames(self.identities.values())
 
 
 class Files(NamedTuple):
@@ -106,8 +112,9 @@ def plan(known: Known, told: Known, now_ms: int, replaced: Sequence[str] = ()) -
         for of, one in known.edges.items()
         if one.to_ms is None and of not in wanted and any(_is(of[0], source) for source in replaced)
     }
-    before = Topology(known.edges.values())
-    after = Topology({**known.edges, **fresh, **gone}.values())
+    names = Known(known.edges, identities).names
+    before = Topology(map(names.edge, known.edges.values()))
+    after = Topology(map(names.edge, {**known.edges, **fresh, **gone}.values()))
     old = {str(one) for one in before.conflicts}
     conflicts = tuple(one for one in disagreements.contradictions(after.conflicts) if str(one) not in old)
     names = tuple(one for key, one in told.identities.items() if known.identities.get(key) != one)

@@ -18,13 +18,13 @@ def doctor(
     config: ConfigFile = None,
     json: Annotated[bool, Parameter(help="JSON on standard output.", negative="")] = False,
 ) -> int:
-    """Check this installation and its settings; with --config, also what an agent could read on this host.
+    """Check this installation and its settings; with --config, also what an agent could read on this host, and Slurm.
 
     Exit status 0 if all that is needed is there and right, else 1.
     """
     from sickbay.doctor import examine
 
-    checks = [*examine(), _settings(config), *_sources(config)]
+    checks = [*examine(), _settings(config), *_sources(config), *_scheduler(config)]
     if json:
         import msgspec
 
@@ -74,13 +74,39 @@ def _sources(config: "Path | None") -> "list[Check]":
     ]
 
 
+def _scheduler(config: "Path | None") -> "list[Check]":
+    """Whether Slurm answers, and what of its settings undoes Sickbay's work; nothing where the settings name no Slurm."""
+    from sickbay.config import ConfigError
+    from sickbay.doctor import Check
+
+    if config is None:
+        return []
+    from collectors.formats.slurm_site import timers
+    from collectors.poll import PollFailed
+    from collectors.scheduler_slurm import Commands
+    from collectors.slurm_site import RETURNS_ANY, UNTESTED
+
+    try:
+        settings = settings_of(config)
+        if settings.remediation.scheduler != "slurm":
+            return []
+        found = timers(Commands(settings.slurm)("scontrol", "show", "config"))
+    except ConfigError:
+        return []  # the check of the settings tells it
+    except PollFailed as error:
+        return [Check("slurm", False, str(error))]
+    if found.get("ReturnToService") == RETURNS_ANY:
+        return [Check("slurm", None, UNTESTED, "set ReturnToService=1 in slurm.conf: Sickbay's tests then come first")]
+    return [Check("slurm", True, f"answers; ReturnToService={found.get('ReturnToService', '')}")]
+
+
 def _print(checks: "list[Check]") -> None:
     from rich.console import Console
     from rich.text import Text
 
     out = Console(highlight=False, soft_wrap=True)
     width = max((len(check.name) for check in checks), default=0) + 2
-    words = {True: ("ok", "green"), None: ("absent", "yellow"), False: ("FAIL", "bold red")}
+    words = {True: ("ok", "green"), None: ("note", "yellow"), False: ("FAIL", "bold red")}
     for check in checks:
         word, colour = words[check.ok]
         advice = f"  -> {check.do}" if check.ok is not True and check.do else ""

@@ -136,7 +136,9 @@ def _part(known: "Known", component: str, at_ms: int | None, json: bool) -> int:
     from sickbay.app.topology_shown import lines_of, shown
     from sickbay.topology import Topology
 
-    found = shown(Topology(known.edges.values()), known.edges.values(), component, at_ms)
+    names = known.names
+    told = [names.edge(one) for one in known.edges.values()]
+    found = shown(Topology(told), told, names.canonical(component), at_ms)
     if found is None:
         return usage("topology show", f"nothing names {component[:80]}: sickbay topology show counts what there is")
     if json:
@@ -154,7 +156,8 @@ def _whole(known: "Known", at_ms: int | None, conflicts: bool, json: bool) -> in
     from sickbay.plain import plain
     from sickbay.topology import Topology
 
-    found = summary(Topology(known.edges.values()), known.edges.values(), at_ms)
+    told = [*map(known.names.edge, known.edges.values())]
+    found = summary(Topology(told), told, at_ms)
     if json:
         write_json(msgspec.json.encode({"schema": "sickbay.topology/1", "summary": found}))
     else:

@@ -59,4 +59,4 @@ def test_people_get_one_line_a_source(config: Path) -> None:
     lines = [line for line in done.stdout.splitlines() if " agent " in line]
     assert len(lines) >= 20
     (line,) = [line for line in lines if "agent accelerator_exporter" in line]
-    assert line.split(None, 3) == ["absent", "agent", "accelerator_exporter", "absent: [agent] exporters is empty"]
+    assert line.split(None, 3) == ["note", "agent", "accelerator_exporter", "absent: [agent] exporters is empty"]

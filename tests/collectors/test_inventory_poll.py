@@ -77,6 +77,26 @@ def test_an_empty_list_is_no_empty_site(tmp_path: Path, text: str) -> None:
         source.poll(told.state, 3000)
 
 
+def test_a_list_of_which_most_is_gone_is_looked_at_again(tmp_path: Path) -> None:
+    source = of_files(tmp_path, hosts=HOSTS)
+    state = source.poll(source.state, 1000).state
+    of_files(tmp_path, hosts="host,rack,pdu_a,serial\nh1,r1,,\n")  # a file that is just being written
+    cut = source.poll(state, 2000)
+    assert edges(cut) == []
+    assert [(one.kind, one.message) for one in events(cut)] == [
+        ("monitor.partial_sweep", "3 of 4 edges are gone: they end if the next look says so too")
+    ]
+    of_files(tmp_path, hosts=HOSTS)
+    assert source.poll(cut.state, 3000).told == []
+    of_files(tmp_path, hosts="host,rack_number,pdu_feed,pdu_a\nh1,r1,x,p1\n")  # headings renamed
+    renamed = source.poll(cut.state, 3000)
+    assert {one for one in edges(renamed) if one[2]} == {
+        ("host:h1", "rack:r1", True), ("host:h2", "pdu:p1", True), ("host:h2", "rack:r1", True)
+    }  # fmt: skip
+    assert [one.message for one in events(renamed)] == ["columns that were not read: pdu_feed, rack_number"]
+    assert events(source.poll(renamed.state, 4000)) == []
+
+
 def test_a_run_takes_up_what_an_earlier_one_told(tmp_path: Path) -> None:
     source = of_files(tmp_path, hosts=HOSTS)
     told = [one.message for one in source.poll(source.state, 1000).told]

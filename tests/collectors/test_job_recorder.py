@@ -6,7 +6,7 @@ import pickle
 from pathlib import Path
 from typing import Any
 
-from collectors.job_recorder import MOST, OLD_MS, SETTLED_MS, JobRecorder, collectors
+from collectors.job_recorder import MOST, MOST_BYTES, OLD_MS, SETTLED_MS, JobRecorder, collectors
 from collectors.source import Host
 from sickbay.settings import Agent
 
@@ -87,3 +87,16 @@ def test_what_is_no_dump_is_counted_and_nothing_in_it_is_run(tmp_path: Path) -> 
     assert found.lost >= 2
     assert "not understood" in found.lost_why
     assert not Path("/tmp/should-not-be").exists()
+
+
+def test_a_dump_that_would_take_the_agent_s_memory_is_told_and_not_read(tmp_path: Path) -> None:
+    source = watched(tmp_path)
+    source.collect(T)
+    large = write(tmp_path, 0, b"", T + 1_000)
+    os.truncate(large, MOST_BYTES + 1)
+    os.utime(large, ns=((T + 1_000) * 1_000_000,) * 2)
+    for rank in (1, 2):
+        write(tmp_path, rank, pickle.dumps(dump()), T + 1_000 + rank)
+    found = source.collect(T + 10_000)
+    assert (found.lost, found.more, "sickbay diagnose" in found.lost_why) == (1, True, True)
+    assert [one[0] for one in ranks(source.collect(T + 11_000))] == [1, 2]

@@ -1,6 +1,7 @@
 """A fabric manager's REST over TLS: links, ports and events, and answers that are late, half, wrong or hostile."""
 
 import base64
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -256,3 +257,13 @@ def test_ports_are_named_as_the_subnets_own_tools_name_them() -> None:
     )
     assert port_of("a088c20300aa0001", 1, "h1", adapter=True) == "port:h1/0xa088c20300aa0001/1"
     assert port_of("1", 1, "", adapter=True) == "port:0x0000000000000001/1"
+
+
+def test_nulls_and_numbers_as_text_hide_no_row_and_make_no_switch() -> None:
+    rows = [one | {"source_port_dname": None, "severity": None} for one in links()]
+    found = looked(json.dumps(rows).encode(), json.dumps(ports()).encode(), Seen(), T)
+    whole = looked(json.dumps(links()).encode(), json.dumps(ports()).encode(), Seen(), T)
+    assert [one.message for one in found.told] == [one.message for one in whole.told]
+    assert found.unparsed == 0
+    new = heard(json.dumps([told(1, "x") | {"id": "7"}]).encode(), Heard(6), T)
+    assert (len(new.told), new.unparsed) == (1, 0)

@@ -13,10 +13,10 @@ from collectors.formats import kubernetes_objects as objects
 from collectors.formats.kubernetes_events import spoken
 from collectors.formats.kubernetes_nodes import NodeWord, node_word
 from collectors.formats.kubernetes_pods import Member, member
+from collectors.formats.kubernetes_ranks import ranks_of
+from collectors.formats.kubernetes_refusals import EVERY_MS
 from collectors.formats.masking import masked
 from collectors.kubernetes_watch import Change as Seen
-from collectors.pod_ranks import ranks_of
-from collectors.refusals import EVERY_MS
 from sickbay.clock import rfc3339
 from sickbay.messages import Event, Placement
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from collectors import poll, scheduler_slurm
-from collectors.poll import AGAIN_MS, Poller, PollFailed
+from collectors.poll import AGAIN_MS, Polled, Poller, PollFailed, Source
 from sickbay import selfmetrics
 from sickbay.admission import Admission
 from sickbay.app.poller import limits, pollings
@@ -103,6 +103,27 @@ def test_a_question_that_fails_ends_nothing_and_is_said_once() -> None:
     assert placements(site) == [("9", None)]
     assert site.poller.waiting == ""
     assert site.said[-2:] == ["slurm_jobs: answers again", "slurm_nodes: answers again"]
+
+
+def test_an_answer_over_which_a_source_stumbles_ends_no_other() -> None:
+    site, asked = Site(), list[int]()
+
+    def stumbles(state: int, now_ms: int) -> Polled[int]:
+        raise KeyError("surprise")
+
+    def answers(state: int, now_ms: int) -> Polled[int]:
+        asked.append(now_ms)
+        return Polled(state + 1)
+
+    sources = [Source("odd", 1.0, 0, stumbles), Source("other", 1.0, 0, answers)]
+    poller = Poller(sources, site.log.appender(), site.metrics, site.said.append)
+    for now_ms in (T, T + 1, T + S, T + S + 1):
+        poller.step(now_ms)
+    assert len(asked) == 2
+    assert [text.partition(":")[0] for text in site.said] == ["odd"]
+    assert "KeyError: 'surprise' at test_poll_slurm_stage.py:" in site.said[0]
+    assert poller.waiting.startswith("odd: KeyError")
+    assert site.metrics.value(selfmetrics.PROBE_FAILED, source="odd") == 2
 
 
 @pytest.mark.parametrize("answer", ["", "error: something odd\n", "NodeName=\n"])

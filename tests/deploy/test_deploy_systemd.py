@@ -135,3 +135,18 @@ def test_systemd_sees_little_exposure(installed: Path) -> None:
         found = re.search(r"exposure level for \S+: ([\d.]+)", told)
         assert found, told
         assert float(found[1]) <= EXPOSURE, unit.name
+
+
+def test_the_right_to_read_optics_is_opt_in_and_no_more_than_that(installed: Path) -> None:
+    (optional,) = sorted((FOLDER / "optional").glob("*.conf"))
+    assert optional not in DROP_INS
+    assert sections(optional.read_text())["Service"] == [
+        ("AmbientCapabilities", "CAP_NET_ADMIN"),
+        ("CapabilityBoundingSet", "CAP_NET_ADMIN"),
+        ("RestrictAddressFamilies", "AF_NETLINK"),
+    ]
+    folder = installed / "sickbay-agent.service.d"
+    folder.mkdir()
+    shutil.copy(optional, folder)
+    told = analyze(installed, "verify", "--man=no", "sickbay-agent.service")
+    assert [line for line in told.splitlines() if "sickbay" in line] == []

@@ -5,6 +5,7 @@ stands in `samples/NAME.golden` against the numbers of the scrape.
 """
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -86,8 +87,10 @@ def test_every_row_is_in_the_sample(name: str) -> None:
     text = (SAMPLES / f"{name}.prom").read_text(encoding="utf-8")
     shown = {line.partition("{")[0] for line in text.splitlines() if line[0] != "#"}
     for source in vendors()[name].exporters.values():
+        numbers = re.compile(rf"(?:_\d+){{{len(source.numbered)}}}$")
+        plain = {numbers.sub("", name) for name in shown}
         for row, metric in source.metrics.items():
-            assert shown & {row, *metric.also}, row
+            assert plain & {row, *metric.also}, row
 
 
 @pytest.mark.parametrize("name", MAKERS)
@@ -213,3 +216,20 @@ def test_a_port_without_a_carrier_is_down_whatever_else_is_told() -> None:
     (reading,) = prometheus_text.read([body], Tally())
     assert isinstance(reading.record, Samples)
     assert reading.record.values["up"].tolist() == [0]
+
+
+def test_numbers_in_a_name_are_a_part_of_the_device_and_each_part_keeps_its_own_state() -> None:
+    labels = 'id="2",vdie_id="d-2",pcie_bus_info="0000:C3:00.0"'
+    body = "".join(f"npu_chip_info_link_status_{part}{{{labels}}} {up}\n" for part, up in (("0_1", 1), ("3_15", 0)))
+    body += f"npu_chip_info_link_status_0_99{{{labels}}} 0\n"  # beyond what any card has
+    for _ in range(2):  # the second time by the line alone
+        exporter = prometheus_text.Exporter(Tally())
+        for at in (1_000, 2_000):
+            found = [one.record for one in exporter.scrape(body.encode(), at) if isinstance(one.record, Samples)]
+            told = {name: up for one in found for name, up in zip(one.component, one.values["up"], strict=True)}
+            assert told == {"port:?/0000:c3:00/0_1": 1.0, "port:?/0000:c3:00/3_15": 0.0}
+
+
+def test_a_fault_in_any_of_its_series_is_told() -> None:
+    (told,) = scrapes(CODE % ("_9", 0x80E18402))
+    assert [event.code for event in told] == ["80E18402"]

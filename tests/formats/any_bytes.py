@@ -28,6 +28,14 @@ DOCUMENTS: dict[str, tuple[str, ...]] = {
         '"state": "started", "input_sizes": [[8]]}]}',
         "\x80\x02}q\x00(X\x07\x00\x00\x00versionq\x01X\x03\x00\x00\x002.5q\x02X\x07\x00\x00\x00entriesq\x03]q\x04u.",
     ),
+    "lldp_text": (
+        '{"lldp": {"interface": [{"ens1f0": {"chassis": {"leaf1": {"id": {"type": "mac", "value": "b8:ce:f6:00:00:01"}}}, '
+        '"port": {"id": {"type": "ifname", "value": "Ethernet24"}, "descr": "etp7a"}}}]}}',
+    ),
+    "management_log": (
+        "1a | 05/04/2026 | 03:02:01 | Power Supply PSU2 | Power Supply AC lost | Asserted\n"
+        "1b | Pre-Init  |0000000021| Memory A1 | Uncorrectable ECC | Asserted\n",
+    ),
     "ibnetdiscover": (
         'Switch\t36 "S-0001"\t\t# "leaf-1" enhanced port 0 lid 4\n[1]\t"H-0002"[1](3)\t\t# "h1 mlx5_0" lid 5 4xHDR\n',
         "CA    88  1 0x01 4x HDR - SW    51 79 0x02 ( 'h1 mlx5_3' - 'leaf-1 ' )\n",
@@ -39,6 +47,13 @@ DOCUMENTS: dict[str, tuple[str, ...]] = {
         '{"count": 1, "next": null, "results": [{"id": 7, "url": "https://n/api/dcim/devices/7/", "name": "h1", '
         '"role": {"slug": "gpu-server"}, "rack": {"name": "r1"}, "serial": "S1"}]}',
     ),
+    "kubernetes_list": (
+        '{"apiVersion": "v1", "items": [{"kind": "Pod", "metadata": {"name": "a", "uid": "u"}, "spec": {"nodeName": '
+        '"h9"}, "status": {"phase": "Failed", "reason": "OutOfcpu", "startTime": "2026-03-03T03:10:00Z"}}]}',
+        '{"apiVersion": "v1", "items": [{"kind": "Node", "metadata": {"name": "h1"}, "spec": {"unschedulable": true}, '
+        '"status": {"capacity": {"nvidia.com/gpu": "8"}, "allocatable": {"nvidia.com/gpu": "7"}}}]}',
+    ),
+    "kubernetes_pods_table": ("NAME READY STATUS RESTARTS AGE IP NODE\na 0/1 OutOfcpu 0 9m <none> h9\n",),
     "kubernetes_describe": ("Name:               h1\nConditions:\n  Type   Status\n  Ready  False\nTaints: <none>\n",),
     "link_text": ("CA 'mlx5_0'\n\tPort 1:\n\t\tState: Down\n\t\tPhysical state: Polling\n\t\tRate: 400\n",),
     "optic_text": ("\tIdentifier : 0x18 (QSFP-DD)\n\tRcvr signal avg optical power (Channel 1) : 0.0100 mW / -20.00 dBm\n",),

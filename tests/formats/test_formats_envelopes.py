@@ -177,6 +177,12 @@ ENVELOPES: list[tuple[str, dict[str, object]]] = [
 ]
 
 
+def test_a_switch_that_puts_the_year_behind_its_milliseconds() -> None:
+    line = peel("%May  6 14:07:09:123 2025 leaf-7 IFNET/3/PHY_UPDOWN: Physical state changed to down.")
+    assert (line.stamp, line.host) == (NO_ZONE_MS, "leaf-7")
+    assert line.body == "IFNET/3/PHY_UPDOWN: Physical state changed to down."
+
+
 @pytest.mark.parametrize(("text", "told"), ENVELOPES, ids=[text[:40] for text, _ in ENVELOPES])
 def test_an_envelope_comes_off_and_tells_what_it_knows(text: str, told: dict[str, object]) -> None:
     line = peel(text, 7)

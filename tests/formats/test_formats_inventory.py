@@ -52,7 +52,7 @@ def test_headings_in_any_spelling_and_separator(separator: str) -> None:
 
 
 def test_lists_in_cells_and_racks_and_switches() -> None:
-    text = "rack,pdus,cdu\nr1,p1 p2,c1\n"
+    text = "rack,pdus,cdu\nr1,p1;p2,c1\n"
     assert told(taken(text)[0]) == {
         ("rack:r1", "powered_by", "pdu:p1"),
         ("rack:r1", "powered_by", "pdu:p2"),
@@ -206,3 +206,38 @@ def test_a_list_that_stands_for_too_much_ends(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(inventory, "MAX_RECORDS", 10)
     records, tally = taken('host,rack\n"h[1-99]",r1\n"h[1-99]",r2\n')
     assert (len(records), tally.unparsed, tally.notes) == (10, 1, ["only the first 10 edges were read"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sep=;\r\nHost;Rack;PDU A\r\nh1;r1;p1\r\n",
+        "Hall 3,,\nas of 2026-01-01,,\nHostname (FQDN),Rack #,PDU-A\nh1,r1,p1\n",
+        "主机名,机柜,PDU_A\nh1,r1,p1\n",
+        'comment,host,rack,pdu\n"two\nlines, with h9,r9",h1,r1,p1\n',
+        'note,host,rack,pdu\n19" rack,h1,r1,p1\n',
+        "host,rack,pdu_a\nh1 , r1 ,p1,,\n",
+    ],
+)
+def test_lists_as_spreadsheets_write_them(text: str) -> None:
+    records, tally = taken(text)
+    assert told(records) == {("host:h1", "part_of", "rack:r1"), ("host:h1", "powered_by", "pdu:p1")}
+    assert tally.unparsed == 0
+    assert confidence(text.encode(), "list.csv") >= 0.7
+
+
+def test_what_is_no_name_is_no_shared_unit() -> None:
+    assert told(taken("host,rack,pdu\nh1,#N/A,PDU 12 A\nh2,r1,#REF!\n\"1,234\",r1,\n")[0]) == {
+        ("host:h1", "powered_by", "pdu:PDU_12_A"),
+        ("host:h2", "part_of", "rack:r1"),
+    }
+    both = told(taken("host,rack,pdu,pdu\nh1,r1,p1,p2\n")[0])
+    assert both == {("host:h1", "part_of", "rack:r1"), *((("host:h1", "powered_by", f"pdu:p{n}")) for n in (1, 2))}
+
+
+def test_a_quote_that_is_not_closed_is_told() -> None:
+    records, tally = taken('host,rack\nh1,r1\nh2,"r2\nh3,r3\n')
+    assert told(records) == {("host:h1", "part_of", "rack:r1")}
+    assert (tally.unparsed, tally.notes) == (2, ["a quote in line 3 is not closed: 2 lines were not read"])
+    inches, _ = taken('host,rack,note\nh1,r1,19"\nh2,r2,19"\n')
+    assert len(inches) == 2

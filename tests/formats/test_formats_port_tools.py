@@ -102,6 +102,31 @@ def test_other_tools_tell_the_same(text: str, port: str) -> None:
     assert link_text.confidence(text.encode(), "x") >= 0.9
 
 
+PAIRS = {  # a line -> what it says is one port, or one adapter
+    "mlx5_0 port 1 ==> ib0 (Up)": [("port", "mlx5_0/1", "ib0", "")],
+    "rocep25s0 port 2 ==> enp25s0np1 (Down)": [("port", "rocep25s0/2", "enp25s0np1", "")],
+    "0000:08:00.0 mlx5_1 (MT4115 - MT1612X07121) CX455A fw 12.17.2020 port 1 (ACTIVE) ==> ens1 (Up)": [
+        ("port", "mlx5_1/1", "ens1", ""), ("nic", "mlx5_1", "", "0000:08:00.0")
+    ],
+    "link mlx5_4/1 state ACTIVE physical_state LINK_UP netdev ens7f0np0": [("port", "mlx5_4/1", "ens7f0np0", "")],
+    "link mlx5_4/1 state ACTIVE physical_state LINK_UP": [],
+    "link mlx5_bond_0/1 state ACTIVE physical_state LINK_UP netdev ens7f0np0": [],  # of two ports
+    "link mlx5_0/1 state ACTIVE physical_state LINK_UP netdev bond0": [],
+    "mlx5_0 port 1 ==> ens7f0np0.100 (Up)": [],  # a VLAN shares its port
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("line", PAIRS)
+def test_tools_tell_which_interface_is_which_port(line: str) -> None:
+    found = [one.record for one in readings(link_text, f"{line}\n") if isinstance(one.record, Identity)]
+    assert [(str(one.kind), one.index, one.name, one.pci) for one in found] == PAIRS[line]
+    assert link_text.confidence(f"{line}\n".encode(), "x") >= 0.9
+
+
+def test_a_pair_of_names_says_nothing_of_the_link() -> None:
+    assert read(link_text, "mlx5_0 port 1 ==> ib0 (Down)\n") == []  # an interface nobody uses
+
+
 def test_a_healthy_link_stays_healthy_whatever_its_sections_are_called() -> None:
     assert told(link_text, LINK.format(**WELL)) == [("port:?/?", "port.up")]
     command = "# mlxlink -d /dev/mst/mt4129_pciconf0 -c\n"
@@ -191,6 +216,35 @@ def test_the_page_of_a_module(change: dict[str, str], code: str, advice: Action 
     )
     assert any(isinstance(record, Identity) and record.serial == "AC00012345" for record in found)
     assert optic_text.confidence(text.encode(), "x") >= 0.9
+
+
+EIGHT = """\tIdentifier                                : 0x19 (OSFP 8X Pluggable Transceiver)
+\tVendor name                               : ACME
+\tVendor PN                                 : AC-800G-2DR4
+\tVendor SN                                 : AC00099999
+"""
+
+
+@pytest.mark.parametrize(
+    ("send", "receive", "flags", "code"),
+    [
+        ("1111----", "1111----", "5678", ""),  # four lanes that nobody uses raise their alarms for ever
+        ("1111----", "111-----", "45678", "received light low"),
+        ("1-11----", "1111----", "5678", "laser off"),  # one laser out, or switched off: lit from afar
+        ("--------", "--------", "12345678", "received light low"),
+    ],
+)
+def test_lanes_in_use_are_judged_and_idle_ones_are_not(send: str, receive: str, flags: str, code: str) -> None:
+    light = {"1": "1.0000 mW / 0.00 dBm", "-": "0.0001 mW / -40.00 dBm"}
+    rows = [f"\tTransmit avg optical power (Channel {lane}) : {light[told]}" for lane, told in enumerate(send, 1)]
+    rows += [
+        f"\tRcvr signal avg optical power (Channel {lane}) : {light[told]}" for lane, told in enumerate(receive, 1)
+    ]
+    rows += [f"\tLaser rx power low alarm (Channel {lane}) : On" for lane in flags]
+    rows += [f"\tLaser rx power low warning (Channel {lane}) : On" for lane in flags]
+    found = [one for one in read(optic_text, EIGHT + "\n".join(rows) + "\n") if isinstance(one, Event)]
+    assert [event.code for event in found] == ([code] if code else [])
+    assert all(event.advice is Action.WATCH for event in found if event.code == "laser off")
 
 
 def test_a_switch_tells_light_with_its_limits() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from collectors.formats import sysfs_listing
 from collectors.formats.reading import Tally
-from sickbay.messages import Event
+from sickbay.messages import Event, Identity
 from sickbay.schema import Samples
 
 IB = "/sys/class/infiniband/mlx5_4/ports/1"
@@ -69,6 +69,15 @@ def test_a_listing_becomes_one_row_per_port() -> None:
     assert tally.unparsed == 0
     assert any("255" in note for note in tally.notes)
     assert sysfs_listing.confidence(LISTING.encode(), "x") > 0.9
+
+
+def test_a_port_s_addresses_tell_its_interface_but_not_its_vlans() -> None:
+    listed = [f"trn-09: {IB}/gid_attrs/ndevs/{n}:{one}" for n, one in enumerate(("ens1", "ens1", "ens1.100"))]
+    readings = list(sysfs_listing.read(["\n".join(listed).encode()], Tally()))
+    assert [one.record for one in readings] == [
+        Identity(host="trn-09", kind="port", index="mlx5_4/1", name="ens1")
+    ]  # fmt: skip
+    assert sysfs_listing.confidence("\n".join(listed).encode(), "x") > 0.9
 
 
 def test_not_available_is_missing_and_told() -> None:

@@ -1,4 +1,4 @@
-"""Sickbay's stages over one embedded log on a clock that the test moves: real sources, pollers, judging, remediation."""
+"""Stages over one embedded log on a clock that the test moves: real sources, pollers, judging, remediation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

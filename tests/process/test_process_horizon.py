@@ -3,7 +3,7 @@
 import polars as pl
 
 from sickbay.app import horizon
-from sickbay.app.horizon import HORIZON_MS, Horizon
+from sickbay.app.horizon import HORIZON_MS, ORDER_MS, Horizon
 from sickbay.log import Record
 from sickbay.messages import Edge, Event, Identity, Placement, Relation, Severity, Step, encode
 from sickbay.topics import FEATURES
@@ -73,3 +73,16 @@ def test_a_stamp_far_ahead_or_before_1970_is_clamped_and_forgotten_in_time() -> 
     after = found.case(NOW + HORIZON_MS + 3000)
     assert not after.events
     assert not after.steps
+
+
+def test_a_lost_carrier_waits_for_the_word_of_who_closed_its_port() -> None:
+    found, now = Horizon(), NOW
+    down = Event(component="port:h1/eth2", kind="port.down", at_ms=now, severity=Severity.ERROR)
+    other = Event(component="accelerator:h1/0000:01:00", kind="accelerator.off_bus", at_ms=now, severity=Severity.FATAL)
+    for event in (down, other):
+        found.take(_record(encode(event)))
+    assert [one.kind for one in found.case(now + 1_000).events] == ["accelerator.off_bus"]
+    assert not found.due(now + 1_000)
+    assert found.due(now + ORDER_MS)
+    assert {one.kind for one in found.case(now + ORDER_MS).events} == {"accelerator.off_bus", "port.down"}
+    assert not found.due(now + 60_000)

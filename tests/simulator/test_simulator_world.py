@@ -24,11 +24,11 @@ def _told(second: Second) -> list[tuple[str, int, str, str]]:
 
 
 def _column(seconds: list[Second], host: str, table: str, column: str) -> np.ndarray:
-    """[seconds, rows] of a host; NaN rows for a table that was not told."""
+    """[seconds, rows] of a host; NaN rows for a table that was not told, as of a host without power."""
     rows = []
     for second in seconds:
         found = [s for s in second.samples.get(host, ()) if s.table == table]
-        rows.append(found[0].values[column] if found else np.full(8, np.nan))
+        rows.append(found[0].values[column] if found else np.full(1 if table == "host" else 8, np.nan))
     return np.array(rows)
 
 

@@ -17,6 +17,8 @@ Of an exporter (`exporters.NAME`), or of a tool whose JSON is read (`tools.NAME`
   jobs ports  words in the scrape job's name, and listening ports that nobody else uses, that tell that such an exporter
               was away; never whose
   prefixes    what sites put before its names
+  numbered    numbers that end its names and stand for a part of the device (of two dies the ports 0 to 15: [2, 16]): the
+              component is that part's
 Of a series (`exporters.NAME.metrics`):
   to          the column; absent = only an event is made of it
   unit        of a tool: the unit that must stand with the value

@@ -12,7 +12,7 @@ from collectors.formats.reading import Line, Record
 from collectors.formats.speaking import told
 from sickbay.components import UNKNOWN, Kind, Name, name
 
-LITERALS = ("event_id", "vent id=", "[ascend]")
+LITERALS = ("event_id", "vent id=", "[ascend]", "system exception code")
 MAX_TEXT = 1000  # characters of a line that are looked at
 
 # Who speaks: `[EVENT] KERNEL(880,sklogd):...` of CANN, `[ascend] [module] [function 12] ...` of the host's driver.
@@ -29,6 +29,12 @@ _CHANNELS = (
     (re.compile(r"devdrv_s2s_msg_\w{1,40}"), "server-to-server channel failed"),
     (re.compile(r"devdrv_(?:p2p_\w{1,40}|enable_p2p)"), "peer access failed"),
 )
+# history.log of a device's black box: codes with a numbering of their own, of which one is published.
+_BLACK_BOX = re.compile(
+    r"\[[\d.:-]{10,40}\] system exception code \[0x(?P<code>[0-9a-fA-F]{8})\]: ModuleName \[(?P<module>[^\]]{0,40})\], "
+    r"ExceptionReason \[(?P<reason>[^\]]{0,80})\]"
+)
+_HEARTBEAT_LOST = 0x68020002  # the driver no longer hears the device
 
 
 class Grammar:
@@ -37,6 +43,9 @@ class Grammar:
     def read(self, line: Line) -> Iterator[Record]:
         """A fault code, or a channel to a device that failed."""
         text = line.body.lstrip()[:MAX_TEXT]
+        if black_box := _BLACK_BOX.match(text):
+            yield _exception(black_box)
+            return
         driver = _DRIVER.match(text) if line.origin in ("", "kernel") else None
         if driver is None and not _CANN.match(text):
             return
@@ -57,6 +66,14 @@ class Grammar:
 def _component(text: str) -> Name:
     found = _DEVICE.search(text)
     return name(Kind.ACCELERATOR, UNKNOWN, found["index"] if found else UNKNOWN)
+
+
+def _exception(match: re.Match[str]) -> Record:
+    """A line of a device's black box: it asks for a look, what it means is the vendor's to say but for one code."""
+    lost = int(match["code"], 16) == _HEARTBEAT_LOST
+    facts = {"attributes": {"module": match["module"], "reason": match["reason"]}}
+    kind = "accelerator.unresponsive" if lost else "accelerator.unknown_code"
+    return told(kind, _component(""), code=f"exception {match['code'].upper()}", **facts)
 
 
 def _code(number: int, component: Name) -> Record:
@@ -95,6 +112,12 @@ SAMPLES = (
         "[ascend] [devmng] [devdrv_sync_msg_send 812] Wait message reply timed out. (dev_id=5; ret=-110)",
         ({"type": "event", "component": "accelerator:?/5", "kind": "accelerator.driver_notice",
           "code": "message channel failed"},),
+    ),
+    Sample(
+        "[2031-02-03-04:05:09.142007] system exception code [0x68020002]: ModuleName [DRIVER], "
+        "ExceptionReason [DEVICE HBL EXCEPTION], TimeStamp [20310203040508-100200300]",
+        ({"type": "event", "component": "accelerator:?/?", "kind": "accelerator.unresponsive",
+          "code": "exception 68020002"},),
     ),
     Sample("[ascend] [devmng] [devdrv_manager_open 101] Device opened. (dev_id=5)", ()),
 )  # fmt: skip

@@ -11,8 +11,13 @@ from sickbay.messages import Action, Blame, Event, Severity
 
 MAX_TEXT = 1000  # characters of a line that are looked at
 
-# What stands before the text: a PCI address, or a number of the driver's own that is no address.
-_SPEAKER = re.compile(r"MTGPU:? *(?:(?P<where>[0-9a-fA-F:.]{1,24}): *)?(?P<text>.*)")
+# What stands before the text: a PCI address, or a number of the driver's own that is no address. The vendor says only
+# that MTGPU and XID stand in the line; the kernel puts its own `mtgpu ADDRESS: ` before what a driver says of a device.
+_ADDRESS = r"[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]"
+_SPEAKER = re.compile(
+    rf"(?:mtgpu (?P<bus>{_ADDRESS}): +(?:\[?MTGPU\]?:? +)?|\[?MTGPU\]?:? *)"
+    rf"(?:(?P<bare>{_ADDRESS}):? +|(?P<where>[0-9a-fA-F:.]{{1,24}}): *)?(?P<text>.*)"
+)
 _CODE = re.compile(r"\bXID[ :=]{1,3}(?P<code>0x[0-9a-fA-F]{1,8})\b")
 _LINK = re.compile(r"\blink (\d{1,3})\b")
 _FAULT = re.compile(r"\* MMU status \((?P<status>0x[0-9a-fA-F]{1,16}).{0,200}?Fault \((?P<fault>[^()]{1,60})\)")
@@ -31,7 +36,7 @@ class Grammar:
         found = _SPEAKER.match(line.body.lstrip()[:MAX_TEXT])
         if not found:
             return
-        component, text = _card(found["where"] or ""), found["text"]
+        component, text = _card(found["where"] or found["bare"] or found["bus"] or ""), found["text"]
         if code := _CODE.search(text):
             yield _code_event(component, int(code["code"], 16), text)
         elif fault := _FAULT.match(text):
@@ -89,7 +94,7 @@ def _application(kind: str, code: str, component: Name, attributes: dict[str, st
 
 GRAMMAR = Grammar
 
-LITERALS: tuple[str, ...] = ("MTGPU",)
+LITERALS: tuple[str, ...] = ("MTGPU", "mtgpu ")
 
 SAMPLES: tuple[Sample, ...] = (
     Sample(
@@ -116,5 +121,14 @@ SAMPLES: tuple[Sample, ...] = (
         "MTGPU 0000:5e:00.0: XID 0x09000002, not published",
         ({"type": "event", "component": "accelerator:?/0000:5e:00", "kind": "accelerator.unknown_code",
           "code": "MTGPU 0x09000002", "advice": "watch"},),
+    ),
+    Sample(
+        "mtgpu 0000:5e:00.0: [MTGPU] XID 0x07000003, MTLink unrecoverable error, link 1\n"
+        "[MTGPU] 0000:6a:00.0 XID: 0x02000007, AXI error\n"
+        "mtgpu 0000:3b:00.0: enabling device (0000 -> 0002)",
+        (
+            {"type": "event", "component": "accelerator:?/0000:5e:00", "code": "MTGPU 0x07000003"},
+            {"type": "event", "component": "accelerator:?/0000:6a:00", "code": "MTGPU 0x02000007"},
+        ),
     ),
 )  # fmt: skip

@@ -65,7 +65,7 @@ GRAMMAR = ConfigRun
 
 SAMPLES = (
     Sample(
-        "ansible-ansible.builtin.copy Invoked with src=/root/.ansible/tmp/s dest=/etc/modprobe.d/x.conf mode=0644\n"
+        "ansible-ansible.builtin.copy Invoked with src=/var/tmp/ansible/s dest=/etc/modprobe.d/x.conf mode=0644\n"
         "ansible-ansible.legacy.command Invoked with _raw_params=systemctl restart x creates=None",
         (
             {

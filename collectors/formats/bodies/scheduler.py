@@ -58,6 +58,7 @@ _ADMISSION = re.compile(
     r"requested number of devices unavailable for (?P<what>[\w./-]{1,80})\. Requested: (?P<wanted>\d{1,6}), "
     r"Available: (?P<seen>\d{1,6})"
 )
+_KUBELET = re.compile(r"\bkubelet, (?P<host>[a-z0-9][\w.-]{0,252})")  # the source in `kubectl get events -o wide`
 _CONTAINER = re.compile(
     r"\bcontainer \"?(?P<name>[\w.-]{1,120})\"? .{0,80}?exit ?[Cc]ode:?[ =]{0,2}(?P<code>\d{1,3})\b"
 )
@@ -191,7 +192,8 @@ def _devices(body: str) -> list[Record]:
     match = _FEWER.search(body) or refused
     if not match or int(match["seen"]) >= int(match["wanted"]):
         return []
-    host = match.groupdict().get("host") or UNKNOWN
+    by = _KUBELET.search(body) if match is refused else None
+    host = (by["host"] if by else match.groupdict().get("host")) or UNKNOWN
     kind = "scheduler.accelerators_fewer" if int(match["seen"]) else "scheduler.accelerators_none"
     facts = {"resource": match["what"], "reported": match["seen"], "configured": match["wanted"]}
     # "Available" are those that no pod holds: one that another pod still has is missing there as well as a lost one.

@@ -1,5 +1,6 @@
 """Pods that a node refused, folded per node and reason: an empty broken node draws all work, hundreds an hour."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,6 +16,7 @@ from sickbay.vocabulary import event_kinds
 
 EVERY_MS = 60_000  # the first is told at once, those after it once a minute
 MANY, ASKERS = 20, 3  # [house] so many pods of so many different jobs: it is the node, whatever its books say
+_OWN_PART = re.compile(r"-(?:[a-z0-9]{5}|\d{1,6})$")
 MOST_KNOWN = 50_000  # pods that are remembered, to count each once
 
 
@@ -53,11 +55,11 @@ def refusals(before: Refusals, rejected: Iterable[Member], read_ms: int) -> tupl
         told_ms = known.told_ms if known else read_ms - EVERY_MS
         last = max(known.last_ms, at_ms) if known and known.waiting else at_ms
         number, askers = (known.pods, known.askers) if known else (0, frozenset[str]())
-        askers = askers if len(askers) >= ASKERS else askers | {one.job or one.name}
+        askers = askers if len(askers) >= ASKERS else askers | {one.job or _asker(one.name)}
         counts[key] = Count(told_ms, (known.waiting if known else 0) + 1, first, last, one.refused, number + 1, askers)
     events: list[Event] = []
     for key, count in list(counts.items()):
-        if count.waiting and read_ms - count.told_ms >= EVERY_MS:
+        if count.waiting and not 0 <= read_ms - count.told_ms < EVERY_MS:  # also where the clock was set back
             events.append(_event(key[0], count, read_ms))
             counts[key] = replace(count, told_ms=read_ms, waiting=0)
         elif read_ms - count.told_ms >= 10 * EVERY_MS:
@@ -65,6 +67,11 @@ def refusals(before: Refusals, rejected: Iterable[Member], read_ms: int) -> tupl
     for uid in list(pods)[: max(0, len(pods) - MOST_KNOWN)]:
         del pods[uid]
     return Refusals(pods, counts), events
+
+
+def _asker(pod: str) -> str:
+    """Who asked for a pod that names no job: a replica set's pods differ in their last part."""
+    return _OWN_PART.sub("", pod)
 
 
 def _event(host: str, count: Count, read_ms: int) -> Event:
