@@ -56,6 +56,7 @@ CATALOGUE = {
     "host_disk": "collectors.host_disk:collectors",
     "host_load": "collectors.host_load:collectors",
     "host_management": "collectors.host_management:collectors",
+    "host_management_log": "collectors.host_management_log:collectors",
     "host_memory_errors": "collectors.host_memory_errors:collectors",
     "host_pcie": "collectors.host_pcie:collectors",
     "host_storage": "collectors.host_storage:collectors",

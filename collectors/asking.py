@@ -11,6 +11,7 @@ from typing import Generic, NamedTuple, TypeVar
 T = TypeVar("T")
 
 WORKERS = 32  # devices asked at the same time
+MOST_NAMED = 3  # devices of one reason, and reasons, of those that a line names
 
 
 class Target(NamedTuple):
@@ -25,6 +26,17 @@ class Answers(NamedTuple, Generic[T]):
 
     told: Mapping[str, T]
     failed: Mapping[str, str]
+
+
+def some_of(failed: Mapping[str, str]) -> str:
+    """Who did not answer and why, in one line: a few by name, those of the same reason together, and how many more."""
+    whom: dict[str, list[str]] = {}
+    for name, why in failed.items():
+        whom.setdefault(why.replace(name, "").strip(" :"), []).append(name)
+    told = {why: names[:MOST_NAMED] for why, names in list(whom.items())[:MOST_NAMED]}
+    more = len(failed) - sum(map(len, told.values()))
+    lines = [f"{', '.join(names)}: {why}" for why, names in told.items()]
+    return "; ".join([*lines, *([f"and {more} more of {len(failed)}"] if more else [])])
 
 
 @dataclass(slots=True)

@@ -1,10 +1,10 @@
 """What sources of the topology contradict each other in, as one event for people."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from collectors.formats.events import event
-from sickbay.components import Kind, name
-from sickbay.edges import Conflict
+from sickbay.components import HOST_SCOPED, Kind, name, parts_of
+from sickbay.edges import Conflict, kind
 from sickbay.messages import MAX_MESSAGE, Edge, Event
 
 KINDS = ("sources_disagree", "two_parents", "end_taken")
@@ -14,6 +14,29 @@ SHOWN = 5
 def contradictions(conflicts: Sequence[Conflict]) -> tuple[Conflict, ...]:
     """The conflicts that come from two words on one place; loops and bad names are faults of one."""
     return tuple(one for one in conflicts if one.what in KINDS)
+
+
+def hosts_in(edges: Iterable[Edge]) -> frozenset[str]:
+    """Hosts, and switches, that edges name."""
+    ends = (end for edge in edges for end in (edge.child, edge.parent) if kind(end) in HOST_SCOPED)
+    return frozenset(parts_of(end)[0] for end in ends)
+
+
+def called_otherwise(own: Iterable[Edge], known: Collection[str]) -> str:
+    """Hosts that a list spells with a domain, or in capitals, and everybody else does not, or the other way round: what
+    the list tells of them meets nothing that is measured. "" where there are none."""
+    labels: dict[str, str] = {}
+    for host in known:
+        labels.setdefault(host.partition(".")[0].lower(), host)
+    strange = hosts_in(own) - set(known)
+    pairs = [(host, labels[label]) for host in sorted(strange) if (label := host.partition(".")[0].lower()) in labels]
+    if not pairs:
+        return ""
+    here, there = pairs[0]
+    return (
+        f"{len(pairs)} hosts are called otherwise by their agents and neighbours, such as {there} for {here}: "
+        "what is told of them here reaches nobody; spell them as there"
+    )
 
 
 def told(conflicts: Sequence[Conflict], source: str, at_ms: int) -> Event:

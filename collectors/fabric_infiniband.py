@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from collectors import fabric_counters, fabric_manager, rows
-from collectors.asking import Asker, Target
+from collectors.asking import Asker, Target, some_of
 from collectors.fabric_counters import Read, Switch
 from collectors.fabric_sweep import Answer
 from collectors.fabric_tools import QUICK_S, Ask, Tools, manager
@@ -127,7 +127,7 @@ def _counters(asker: Asker[Read], switches: Sequence[Switch], state: Counted, no
         return Polled(state)
     answers = asker.round([_target(one) for one in switches])
     if not answers.told:
-        raise PollFailed(f"no switch told its counters: {next(iter(answers.failed.values()))}")
+        raise PollFailed(f"no switch told its counters: {some_of(answers.failed)}")
     cells: dict[Name, dict[str, float]] = {}
     stuck: set[tuple[Name, str]] = set()
     for switch in switches:

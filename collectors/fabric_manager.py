@@ -85,7 +85,7 @@ def looked(links: bytes, ports: bytes, state: Seen, now_ms: int) -> Polled[Seen]
         found = _links(rows(links, Link, tally))
         told = {_port(one): one for one in rows(ports, Port, tally)}
     except Unreadable as error:
-        raise PollFailed(f"fabric manager: {error}") from None
+        raise PollFailed(str(error)) from None
     held, news = with_found(state.held, found, state.ended, SOURCE, now_ms)
     few = share(found, state.held) < LEAST_SHARE or not told
     dark = {port for port, one in told.items() if not _up(one)}

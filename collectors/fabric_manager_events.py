@@ -34,7 +34,7 @@ def heard(body: bytes, state: Heard, now_ms: int) -> Polled[Heard]:
     try:
         told = sorted(rows(body, Told, tally), key=lambda one: one.id)
     except Unreadable as error:
-        raise PollFailed(f"fabric manager: {error}") from None
+        raise PollFailed(str(error)) from None
     newest = told[-1].id if told else state.last
     last = newest if state.last is None or (newest is not None and newest < state.last) else state.last
     new = [one for one in told if last is not None and one.id > last]

@@ -12,6 +12,7 @@ Of any sweep, what is new is taken.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -134,6 +135,13 @@ class Sweep:
         if not fresh:
             ports |= {end: port for end, port in self.known.names.items() if end in ports}
         return Names(switches, _each_own(ports))
+
+    @cached_property
+    def doubles(self) -> frozenset[str]:
+        """Names that several claim: a host installed from another's image, two switches that nobody named apart."""
+        count = Counter(port_names(self.fabric, switch_names(self.fabric)).values())
+        count.update(text for guid, text in self.described.items() if guid in self.switches and text)
+        return frozenset(text for text, claims in count.items() if claims > 1)
 
     def _inside(self, end: End) -> bool:
         """Aggregation nodes look like adapters and are parts of a switch."""

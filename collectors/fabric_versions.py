@@ -15,6 +15,7 @@ from collectors.fabric_sweep import LEAST_SHARE, Answer, Judged, Known, Sweep
 from collectors.formats.events import event
 from collectors.formats.ibnetdiscover import End, Names, edges
 from collectors.formats.reading import Tally
+from collectors.formats.text import clean_text
 from sickbay.components import Kind, Name, name
 from sickbay.messages import MAX_MESSAGE, AnyMessage, Edge, Event, Relation
 from sickbay.messages import replace as changed
@@ -36,6 +37,7 @@ class Versions:
     dark: frozenset[str] = frozenset()  # switches, by GUID, that were told to be unreachable
     notice: tuple[str, int] = ("", 0)  # what is wrong with the sweeps, and when that was told
     few_since_ms: int | None = None
+    doubles: frozenset[str] = frozenset()  # names that were told to be claimed by several
 
 
 class Step(NamedTuple):
@@ -68,6 +70,7 @@ def swept(before: Versions, answer: Answer, now_ms: int) -> Step:
     dark = unreachable(sweep, before.dark) if judged.whole else {}
     events += [changed(one, at_ms=now_ms, seen_ms=now_ms) for one in dark.values()]
     notice, said = _notice(before.notice, judged, sweep, now_ms)
+    said += _doubled(sweep.doubles - before.doubles, now_ms)
     after = Versions(
         _known(sweep, before.known, names, held),
         held,
@@ -76,6 +79,7 @@ def swept(before: Versions, answer: Answer, now_ms: int) -> Step:
         (before.dark | dark.keys()) - sweep.switches,
         notice,
         None if shown >= LEAST_SHARE else before.few_since_ms or now_ms,
+        sweep.doubles if sweep.clean else before.doubles | sweep.doubles,
     )
     samples = sampled(sweep, names, links, now_ms) if judged.clean else []
     return Step(after, tuple(told), (*events, *said), tuple(samples))
@@ -136,3 +140,14 @@ def _notice(before: tuple[str, int], judged: Judged, sweep: Sweep, now_ms: int) 
     monitor = name(Kind.MONITOR, SOURCE, "sweep")
     told = event("monitor.partial_sweep", monitor, facts, code=code, message=why[:MAX_MESSAGE])
     return (kind, now_ms), [changed(told, at_ms=now_ms, seen_ms=now_ms)]
+
+
+def _doubled(names: frozenset[str], now_ms: int) -> list[Event]:
+    """Names that are claimed by several now: none of them stands for a part any more."""
+    if not names:
+        return []
+    shown = ", ".join(clean_text(one) for one in sorted(names)[:8])
+    text = f"{len(names)} names are claimed by several nodes, which are told by their GUIDs instead: {shown}"
+    monitor = name(Kind.MONITOR, SOURCE, "names")
+    told = event("monitor.notice", monitor, code="same name", message=text[:MAX_MESSAGE])
+    return [changed(told, at_ms=now_ms, seen_ms=now_ms)]

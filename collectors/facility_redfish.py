@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from collectors import asking
-from collectors.asking import WORKERS, Answers, Asker, Target
+from collectors.asking import WORKERS, Answers, Asker, Target, some_of
 from collectors.formats import facility_findings, redfish_units
 from collectors.formats.events import event
 from collectors.formats.facility_findings import Finding, Key

@@ -1,7 +1,10 @@
 """How a switch is reached over gNMI: the connection, which is encrypted always, and what is asked on it."""
 
+import os
 import re
 from dataclasses import dataclass
+
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # read when it is loaded: else it writes lines of its own, one a try
 
 import grpc
 import grpc.aio

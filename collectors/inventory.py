@@ -58,6 +58,7 @@ class State:
     notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     doubted: Mapping[str, int] = field(default_factory=dict)  # lists of which most was gone: how many edges
     names: PortNames = field(default_factory=PortNames)  # of ports that others call otherwise than the lists
+    hosts: frozenset[str] = frozenset()  # as others call them
 
 
 def sources(config: Config) -> list[Source[State]]:
@@ -152,9 +153,9 @@ def polled(state: State, answers: Mapping[str, Answer], now_ms: int) -> Polled[S
     identities = dict(state.identities) | {identity_key(one): one for a in answers.values() for one in a.identities}
     known = [one for key, one in identities.items() if state.identities.get(key) != one]
     conflicts = _conflicts(edges, state) if told else state.conflicts
-    notes = {**state.notes, **{own: one.notes for own, one in answers.items() if not one.problem}}
+    notes = {**state.notes, **{own: _notes(one, state.hosts) for own, one in answers.items() if not one.problem}}
     events = [*_events(state, conflicts, problems, now_ms), *_doubts(state, doubted, notes, now_ms)]
-    after = State(edges, identities, state.others, conflicts, problems, notes, doubted, state.names)
+    after = State(edges, identities, state.others, conflicts, problems, notes, doubted, state.names, state.hosts)
     outgoing = [*map(_edge, told), *map(_identity, known), *map(_event, events)]
     return Polled(after, outgoing, sum(answer.unparsed for answer in answers.values()))
 
@@ -196,6 +197,11 @@ def _doubts(
             yield event("monitor.notice", _monitor(own), code="not all was read", message=message, at_ms=now_ms)
 
 
+def _notes(answer: Answer, hosts: frozenset[str]) -> tuple[str, ...]:
+    strange = disagreements.called_otherwise(answer.edges.values(), hosts)
+    return (*answer.notes, strange) if strange else answer.notes
+
+
 def _monitor(own: str) -> Name:
     return name(Kind.MONITOR, SOURCE, own.removeprefix(f"{SOURCE}:"))
 
@@ -221,7 +227,8 @@ def remembered(told: Iterable[AnyMessage], own: frozenset[str]) -> State:
         if one.source in own:
             edges.setdefault(one.source, {})[key_of(one)] = one
     others = tuple(one for one in open_ if one.source not in own)
-    return State(edges, others=others, names=PortNames(identities.values()))
+    hosts = disagreements.hosts_in(others) | {one.host for one in identities.values() if one.kind != Kind.HOST}
+    return State(edges, others=others, names=PortNames(identities.values()), hosts=hosts)
 
 
 def _edge(edge: Edge) -> Outgoing:

@@ -42,6 +42,7 @@ class JobRecorder:
         place = host.places(self.name)
         self._known = _decoded(place)
         self._first = place is None
+        self._absent = ""
 
     def collect(self, now_ms: int) -> Collected:
         """The progress in new dumps."""
@@ -59,17 +60,17 @@ class JobRecorder:
         place = msgspec.json.encode(self._known) if fresh or self._first else None
         self._first = False
         lost = f"flight-recorder dumps not understood: {'; '.join(tally.notes[:2])}"[:300] if tally.unparsed else ""
-        return Collected(seen, place, lost=tally.unparsed, lost_why=lost, more=len(fresh) > done)
+        return Collected(seen, place, lost=tally.unparsed, lost_why=lost, more=len(fresh) > done, absent=self._absent)
 
     def close(self) -> None:
         """Nothing is held."""
 
     def _fresh(self, now_ms: int) -> Iterator[tuple[int, str, Mark]]:
         """Dumps that have settled and were not read as they are, by their time."""
-        looked = 0
+        looked, self._absent = 0, "no dump is there"
         for pattern in self._host.settings.flight_recorders:
             for path in glob.iglob(pattern, root_dir=self._host.root):
-                looked += 1
+                looked, self._absent = looked + 1, ""
                 if looked > MOST_LOOKED:
                     return
                 try:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from collectors.formats.kubernetes_objects import Status, decoded
+from sickbay.addresses import guarded
 from sickbay.config import ConfigError
 from sickbay.settings import Config
 
@@ -79,6 +80,10 @@ class Api:
             opened(None)
             answer.close()
 
+    def load(self) -> None:
+        """Read how to reach it; asks nothing. Raises Trouble."""
+        self._loaded()
+
     def close(self) -> None:
         """Let all connections go."""
         with self._lock:
@@ -106,7 +111,15 @@ class Api:
         except Exception:
             said = b""
         answer.close()
+        if answer.status == 401:
+            self._forget(client)
         raise refusal(path, answer.status, said)
+
+    def _forget(self, client: Any) -> None:
+        """The next question reads the kubeconfig anew, and the file of a token that it names: one was renewed there."""
+        with self._lock:
+            if self._client is client:
+                self._client = None
 
     def _loaded(self) -> Any:
         with self._lock:
@@ -150,5 +163,9 @@ def _client(kubeconfig: str, context: str) -> Any:
     except Exception as error:  # the file is anybody's: the loader fails in many ways
         said = " ".join(str(error).split())[:200]
         raise Trouble(f"[kubernetes] kubeconfig {kubeconfig}: {said}") from None
+    try:
+        guarded(settings.host, "secret" if settings.api_key or settings.username else "")
+    except ValueError as error:
+        raise Trouble(f"[kubernetes] kubeconfig {kubeconfig}: {error}") from None
     settings.retries = False
     return client.ApiClient(settings)

@@ -59,16 +59,28 @@ class Cards:
         return list(self._rows.values())
 
     def learn(self, told: Iterable[Identity]) -> list[Identity]:
-        """Take identities; those that are news."""
+        """Take identities; those that are news, and those that are so no more."""
         news = []
         for one in told:
             key = identity_key(one)
             if self._rows.get(key) != one and (key in self._rows or len(self._rows) < MAX_IDENTITIES):
-                self._rows[key] = one
-                news.append(one)
+                changed = [*self._taken_over(one, key), one]
+                self._rows |= {identity_key(each): each for each in changed}
+                news += changed
         if news:
             self.names = Names(self._rows.values())
         return news
+
+    def _taken_over(self, one: Identity, key: str) -> list[Identity]:
+        """Ports at other addresses, now nameless, that were called so until devices were numbered anew at a boot."""
+        if one.kind != Kind.PORT:
+            return []
+        named = ((place, row) for place, row in self._rows.items() if row.kind == Kind.PORT and place != key)
+        return [
+            replace(row, index="", name="", uuid="")
+            for _, row in named
+            if row.pci and ((row.index and row.index == one.index) or (row.name and row.name == one.name))
+        ]
 
 
 def identity_key(one: Identity) -> str:

@@ -74,6 +74,8 @@ class OpticMlxlink:
     def _answer(self, command: Sequence[str], device: str, port: str, now_ms: int) -> Iterator[Record]:
         try:
             raw = self.ask(command, self.host.settings.timeout_s)
+            if why := link_readings.refusal(raw):
+                raise tool.ToolFailed(f"{' '.join(command)}: {why}")
         except tool.ToolMissing:
             self._missing = True
             return

@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
@@ -40,7 +41,9 @@ CATALOGUE: Mapping[str, str] = {
 
 WANTED: Mapping[str, Callable[[Config], bool]] = {  # entry: whether the settings give it something to ask
     "slurm": lambda config: config.remediation.scheduler == "slurm",
-    "kubernetes": lambda config: bool(config.kubernetes.kubeconfig),
+    "kubernetes": lambda config: bool(
+        config.kubernetes.kubeconfig or config.kubernetes.namespaces or config.kubernetes.in_pod
+    ),
     "infiniband": lambda config: bool(config.fabric.manager_url or config.fabric.device),
     "gnmi": lambda config: bool(config.gnmi.targets),
     "snmp": lambda config: bool(config.snmp.targets),
@@ -49,7 +52,11 @@ WANTED: Mapping[str, Callable[[Config], bool]] = {  # entry: whether the setting
     "facility": lambda config: bool(config.facility.redfish),
 }
 
-EXTRAS: Mapping[str, str] = {"kubernetes": "kubernetes", "gnmi": "switches", "snmp": "switches"}  # what they need
+EXTRAS: Mapping[str, tuple[str, tuple[str, ...]]] = {  # entry: the extra that it needs, and the modules of that
+    "kubernetes": ("kubernetes", ("kubernetes", "urllib3")),
+    "gnmi": ("switches", ("grpc", "pygnmi")),
+    "snmp": ("switches", ("pysnmp",)),
+}
 
 AGAIN_MS = 600_000  # everything that stands is told again: a reader that starts waits no longer for it
 FLUSH_S = 10.0  # for the log to take what was told: else it is told again with the next poll
@@ -73,13 +80,14 @@ class Polled(NamedTuple, Generic[S]):
     """One poll: the state after it, what has changed, and how many things in the answer were not understood.
 
     `samples` go out as frames, one a sender: the host or switch of the component, else its own name. What is sampled is
-    sent once, not again by the next poll.
+    sent once, not again by the next poll. `problem`: what of the source could not be read; the rest counts.
     """
 
     state: S
     told: Sequence[Outgoing] = ()
     unparsed: int = 0
     samples: Sequence[Samples] = ()
+    problem: str = ""
 
 
 @dataclass(slots=True)
@@ -116,13 +124,10 @@ def sources(names: Sequence[str], config: Config) -> list[Source[Any]]:
     found: list[Source[Any]] = []
     for name in names:
         module, _, attribute = CATALOGUE[name].partition(":")
-        try:
-            make = cast(Make, getattr(import_module(module), attribute))
-        except ModuleNotFoundError as error:
-            if name not in EXTRAS:
-                raise
-            raise ConfigError(f"{name} needs {error.name}: pip install 'sickbay[{EXTRAS[name]}]'") from None
-        found += make(config)
+        extra, modules = EXTRAS.get(name, ("", ()))
+        if absent := [one for one in modules if find_spec(one) is None]:
+            raise ConfigError(f"{name} needs {', '.join(absent)}: pip install 'sickbay[{extra}]'")
+        found += cast(Make, getattr(import_module(module), attribute))(config)
     return found
 
 
@@ -218,6 +223,9 @@ class Poller:
             self._metrics.count(selfmetrics.FORMATS_SKIPPED, polled.unparsed, format=source.name, reason="unparsed")
         for text in dict.fromkeys(_warnings(polled.told)):
             self._say(f"{source.name}: {text}")
+        if polled.problem:
+            self._failed(turn, PollFailed(polled.problem))
+            return
         if turn.failing:
             self._say(f"{source.name}: answers again")
         turn.failing = ""

@@ -24,7 +24,7 @@ class Framed(NamedTuple):
 
 @dataclass(slots=True)
 class Framer:
-    """Frames of many senders. `key`: the cluster's. `topic`: where they go. `dropped`: rows that no frame could hold."""
+    """Frames of many senders, for `topic`. `key`: the cluster's. `dropped`: rows that no frame could hold."""
 
     key: bytes | None = None
     topic: str = TELEMETRY

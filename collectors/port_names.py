@@ -82,10 +82,8 @@ class PortNames:
                 self._homes[guid] = ""
 
     def canonical(self, component: Name) -> Name:
-        """The name that stands for the component; a link's ends each; any other name as it is."""
+        """The name that stands for the component; any other name as it is."""
         kind, _, rest = component.partition(":")
-        if kind == Kind.LINK:
-            return self._link(rest)
         if kind not in _KINDS:
             return component
         host, _, token = rest.partition("/")
@@ -97,28 +95,24 @@ class PortNames:
         stands = (names.adapters if kind == _ADAPTER else names.ports).get(token)
         return component if stands is None else f"{kind}:{host}/{stands}"
 
-    def _link(self, rest: str) -> Name:
-        ends = (self.canonical(f"{Kind.PORT}:{end}").partition(":")[2] for end in rest.split("~"))
-        return f"{Kind.LINK}:{'~'.join(sorted(ends, key=lambda end: (end == UNKNOWN, end)))}"
-
     def edge(self, edge: Edge) -> Edge:
         """The edge under these names."""
         child, parent = self.canonical(edge.child), self.canonical(edge.parent)
         same = child == edge.child and parent == edge.parent
-        return edge if same else replace(edge, child=child, parent=parent)  # type: ignore[no-any-return]
+        return edge if same else replace(edge, child=child, parent=parent)
 
     def event(self, event: Event) -> Event:
         """The event under these names."""
         component, peer = self.canonical(event.component), self.canonical(event.peer) if event.peer else ""
         same = component == event.component and peer == event.peer
-        return event if same else replace(event, component=component, peer=peer)  # type: ignore[no-any-return]
+        return event if same else replace(event, component=component, peer=peer)
 
     def module(self, one: Identity) -> Identity:
         """The identity of a module under the name of its port; any other as it is."""
         if one.kind != Kind.OPTIC or not one.name:
             return one
         token = self.canonical(name(Kind.PORT, one.host, *one.name.split("/"))).partition("/")[2]
-        return one if token == one.name else replace(one, name=token)  # type: ignore[no-any-return]
+        return one if token == one.name else replace(one, name=token)
 
 
 def joined(rows: Iterable[Identity]) -> HostNames:

@@ -227,11 +227,8 @@ class _Walk:
             self.keep(here)
             yield here
             return
-        if way[0] == "*":
-            ends = [self._at(one) for one in self._all(here)]
-        else:
-            ends = [self._at(here.get(way[0]))]
-        for end in ends:
+        links = self._all(here) if way[0] == "*" else [here.get(way[0])]
+        for end in map(self._at, links):
             if end is not None:
                 yield from self.down(end, way[1:])
 

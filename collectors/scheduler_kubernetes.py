@@ -94,10 +94,10 @@ class Watches(Generic[T]):
             self.followers = [Follower(self.ask, path, self.short, self.feed) for path in self.paths]
             for one in self.followers:
                 one.start()
-            self.feed.wait(self.first_s, lambda: bool(self._problem()))
+            self.feed.wait(self.first_s, lambda: bool(self.problem))
         found = self.feed.after(sequence)
-        if not found and (problem := self._problem()):
-            raise PollFailed(f"kubernetes: {problem}")
+        if not found and self.problem:
+            raise PollFailed(self.problem)
         return found
 
     def stop(self) -> None:
@@ -105,7 +105,9 @@ class Watches(Generic[T]):
         for one in self.followers:
             one.stop()
 
-    def _problem(self) -> str:
+    @property
+    def problem(self) -> str:
+        """What one of the watches cannot do: what the others see must not hide it."""
         return "; ".join(dict.fromkeys(one.problem for one in self.followers if one.problem))
 
 
@@ -124,18 +126,18 @@ def _event(raw: bytes) -> Spoken | None:
 def _nodes(watches: Watches[NodeWord], state: host_kubernetes.Hosts, now_ms: int) -> Polled[host_kubernetes.Hosts]:
     step = host_kubernetes.polled(state, watches.after(state.sequence), now_ms)
     told = [*map(_edge, step.edges), *map(_told, step.events), *map(_changed, step.changes)]
-    return Polled(step.hosts, told, watches.feed.count_unparsed())
+    return Polled(step.hosts, told, watches.feed.count_unparsed(), problem=watches.problem)
 
 
 def _pods(watches: Watches[Member], state: job_kubernetes.Jobs, now_ms: int) -> Polled[job_kubernetes.Jobs]:
     step = job_kubernetes.polled(state, watches.after(state.sequence), now_ms)
     told = [*map(_placed, step.placements), *map(_told, step.events), *map(_changed, step.changes)]
-    return Polled(step.jobs, told, watches.feed.count_unparsed())
+    return Polled(step.jobs, told, watches.feed.count_unparsed(), problem=watches.problem)
 
 
 def _events(watches: Watches[Spoken | None], state: host_kubernetes.Said, now_ms: int) -> Polled[host_kubernetes.Said]:
     after, events = host_kubernetes.said(state, watches.after(state.sequence), now_ms)
-    return Polled(after, [*map(_told, events)], watches.feed.count_unparsed())
+    return Polled(after, [*map(_told, events)], watches.feed.count_unparsed(), problem=watches.problem)
 
 
 def _told(event: Event) -> Outgoing:

@@ -6,7 +6,7 @@ from typing import Any
 
 from collectors.formats.events import event
 from collectors.formats.reading import Tally
-from collectors.formats.slurm_site import Reservation, reservations, timers
+from collectors.formats.slurm_site import BY, MAINTENANCE, MOST_TARGETS, Reservation, reservations, timers
 from collectors.poll import Outgoing, Polled, PollFailed, Source
 from sickbay.actions import Control
 from sickbay.components import Kind, name, part
@@ -16,10 +16,7 @@ from sickbay.topics import CHANGES, CONTROL, EVENTS
 
 RESERVATIONS_S = 30.0
 TIMERS_S = 300.0
-MAINTENANCE = "maintenance"  # as `sickbay maintenance add` writes it
 LONGEST_MS = 30 * 86_400_000  # a longer one is no window, it is blindness: as for `sickbay maintenance add`
-MOST_TARGETS = 10_000
-BY = "slurm reservation"
 NO_HOST = "scheduler"
 RETURNS_ANY = "2"  # ReturnToService: a node that comes back takes work whatever took it away
 UNTESTED = "ReturnToService=2: a node that was lost, also by a loss of power, takes work again without a test"

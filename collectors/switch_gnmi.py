@@ -6,7 +6,7 @@ end of a cable stands the port that LLDP tells, under the name that the host's a
 
 from pathlib import Path
 
-from collectors.asking import targets
+from collectors.asking import some_of, targets
 from collectors.gnmi_access import Access
 from collectors.gnmi_stream import Streams
 from collectors.poll import Outgoing, Polled, PollFailed, Source
@@ -84,10 +84,9 @@ def _poll(streams: Streams, kept: Streamed, state: int, now_ms: int) -> Polled[i
         never = {one.target.name: one.why for one in streams.followed if one.why and not one.answered}
     polled = kept.polled(state, records, samples, unread)
     if not streams.alive:
-        raise PollFailed("gnmi: nobody follows the switches any more: start this process again")
+        raise PollFailed("nobody follows the switches any more: start this process again")
     if len(never) == len(streams.followed):  # later, each one that falls silent is told by itself
-        name, why = next(iter(never.items()))
-        raise PollFailed(f"[gnmi] no switch has answered yet; {name}: {why}")
+        raise PollFailed(f"no switch has answered yet: {some_of(never)}")
     return polled
 
 

@@ -19,7 +19,7 @@ from sickbay.messages import Edge, Relation, replace
 SOURCE = "lldp"
 MOST_NEIGHBOURS = 8  # of one port
 _ADDRESS = re.compile(r"(?:[0-9a-fA-F]{2}[:-]){5}[0-9a-fA-F]{2}|(?:[0-9a-fA-F]{4}\.){2}[0-9a-fA-F]{4}")
-_INTERFACE = re.compile(r"[A-Za-z][\w.:/-]{0,40}")
+_INTERFACE = re.compile(r"(?:\d{1,3}(?=[A-Z]))?[A-Za-z][\w.:/-]{0,40}")  # `400GE1/0/5` too
 _HOST = re.compile(r"[A-Za-z0-9][\w-]{0,62}(?:\.[\w-]{1,63}){0,8}\.?")
 _NUMERIC = re.compile(r"[\d.]+")
 _LOCAL = ("7", "LOCAL", "local")  # port id subtype: a number or word that means something to that device alone

@@ -37,6 +37,7 @@ class Port:
     admin: str = ""
     module: str = ""
     last_change_s: float = 0.0  # since 1970, by our clock
+    error_ratio: float | None = None  # before correction, told since the last row: the module's, told by its port
     fresh: dict[str, float] = field(default_factory=dict)  # columns told since the last row
     lanes: dict[str, dict[str, float]] = field(default_factory=dict)
     waiting: list[tuple[str, int, int]] = field(default_factory=list)  # kind, when it was, when it is due
@@ -52,6 +53,9 @@ class Port:
             self._oper(str(value or ""), at_ms, now_ms)
         elif fact.field == "admin":
             self._admin(str(value or ""), at_ms)
+        elif fact.field == "errors_before_correction_ratio":
+            told = isinstance(value, int | float) and 0 <= value <= 1
+            self.error_ratio = float(value) if told else None  # type: ignore[arg-type]
         elif fact.field == "module":
             self.module = str(value or "")
         elif fact.field == "last_change_s":

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from collectors import rows
-from collectors.asking import Target, targets
+from collectors.asking import Target, some_of, targets
 from collectors.formats import snmp_sensors, snmp_tables
 from collectors.formats.snmp_tables import Index, Oid, Wide
 from collectors.formats.switch_facts import Fact, Part
@@ -86,7 +86,8 @@ def source(wanted: Sequence[Target], opened: Open, settings: Snmp) -> Source[int
     def poll(state: int, now_ms: int) -> Polled[int]:
         answers = asyncio.run(_round(known, opened, settings.timeout_s, now_ms))
         if all(isinstance(answer, str) for answer in answers) and not any(one.clocks for one in known):
-            raise PollFailed(f"[snmp] no device has answered yet; {known[0].target.name}: {answers[0]}")
+            silent = {one.target.name: str(answer) for one, answer in zip(known, answers, strict=True)}
+            raise PollFailed(f"no device has answered yet: {some_of(silent)}")
         samples: list[Samples] = []
         for one, answer in zip(known, answers, strict=True):
             samples += _taken(one, answer, now_ms)

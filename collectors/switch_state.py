@@ -125,7 +125,10 @@ class Switch:
         """Rows of what was told since the last look."""
         physical = (port for port in self.ports.values() if port.fresh and not port.logical)
         yield from rows.samples("port", {port.component: port.row() for port in physical}, now_ms)
-        yield from rows.samples("optic", dict(self._light()), now_ms)
+        light: dict[Name, dict[str, float]] = {}
+        for one, row in (*self._light(), *self._ratios()):
+            light[one] = light.get(one, {}) | row
+        yield from rows.samples("optic", light, now_ms)
         if self._sensed or not 0 <= now_ms - self._row_ms < ROW_MS:
             yield from rows.samples("switch", {self.component: self._row()}, now_ms)
             self._row_ms, self._sensed = now_ms, False
@@ -205,6 +208,13 @@ class Switch:
                 if who and self._identities.get(port) != who:
                     self._identities[port] = who
                     self._tell(who)
+
+    def _ratios(self) -> Iterator[tuple[Name, dict[str, float]]]:
+        """What ports tell of the errors that their modules receive."""
+        for key, port in self.ports.items():
+            ratio, port.error_ratio = port.error_ratio, None
+            if ratio is not None and port.admin != "down":
+                yield optic(self.name, key), {"errors_before_correction_ratio": ratio}
 
     def _ports_of(self, module: str) -> list[str]:
         """Ports that a module serves; its own name where none says so."""

@@ -72,7 +72,7 @@ def source(made: Callable[[], Receiver], zone: tzinfo) -> Source[int]:
         receiver = receivers[0]
         if not receiver.alive:
             receivers.clear()
-            raise PollFailed("syslog: nobody listens any more; it begins again with the next look")
+            raise PollFailed("nobody listens any more; it begins again with the next look")
         records: list[Outgoing] = []
         taken, unread = receiver.taken(), receiver.unknown()
         for switch in {*taken, *(one for one, log in logs.items() if log.waits > 0)}:

@@ -91,7 +91,7 @@ def ask(command: Sequence[str], timeout_s: float) -> bytes:
     finally:
         _end(process, whole)
     if status != 0:
-        said = " ".join(problem.decode("utf-8", "replace").split())[:200]
+        said = " ".join((problem.strip() or out).decode("utf-8", "replace").split())[:200]
         raise ToolFailed(f"{' '.join(command)}: {said or f'ended with status {status}'}")
     return out
 

@@ -17,6 +17,7 @@ from dashboards.pictures import Plot, Timeline, picture, timeline_picture
 from dashboards.timeline import Cost, Row
 from sickbay.actions import Action
 from sickbay.clock import rfc3339
+from sickbay.components import called
 from sickbay.plain import plain
 
 MAX_EVENTS = 100  # rows of the event table: the JSON has all
@@ -113,6 +114,7 @@ def _template() -> Any:
         lstrip_blocks=True,
     )
     environment.filters["word"] = word
+    environment.filters["called"] = lambda name: called(str(name))
     environment.filters["clock"] = clock
     environment.filters["moment"] = lambda at_ms: rfc3339(at_ms) or ""
     return environment.get_template("report.html")

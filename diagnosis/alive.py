@@ -6,11 +6,23 @@ import polars as pl
 
 from diagnosis.case import Case
 from diagnosis.frames import table
+from diagnosis.known_hosts import OF_HOSTS
 from sickbay.components import Kind, Name, host_of, kind_of
 
 TABLES = ("port", "optic", "switch")
 LINE_MS = 10_000  # [house] a switch that restarts may still write a line about it
+SOON_MS = 90_000  # [house] fabrics are read each minute; a switch that restarts is not back by then
+OWN = ("load_1m", "memory_available_bytes", "tasks_blocked", "clock_offset_seconds", "pressure_cpu_ratio")
+BY_CONTROLLER = ("management_up", "powered", "inlet_temperature_celsius", "power_watts")
 WATTS, AMPERES = 20.0, 0.1  # as in `detectors.power_lost`: what is below is nothing
+
+
+def told_by_hosts(case: Case) -> pl.DataFrame:
+    """Rows of hosts that their own agents or exporters told: a management controller lives on where its host is dead,
+    and a row that says that it was silent is no sign of life at all."""
+    frame = table(case, "host", ("up", *OWN, *BY_CONTROLLER))
+    alone = pl.all_horizontal(pl.col("up", *OWN).is_null()) & pl.any_horizontal(pl.col(*BY_CONTROLLER).is_not_null())
+    return frame.filter((pl.col("up").fill_null(1.0) > 0.5) & ~alone).select("component", "end_ms", "host", "up")
 
 
 class Alive:
@@ -25,6 +37,35 @@ class Alive:
         if kind_of(part) is Kind.SWITCH:
             return part.partition(":")[2] in self._switches
         return part in self._units
+
+    def went_on(self, switch: Name) -> bool:
+        """Whether a switch is read again before it could have restarted."""
+        return self._at_ms is not None and switch.partition(":")[2] in self._soon
+
+    @cached_property
+    def _soon(self) -> frozenset[str]:
+        until = pl.col("end_ms") <= (self._at_ms or 0) + SOON_MS
+        frames = [self._late(table(self._case, name, ("up",))).filter(until) for name in TABLES]
+        return frozenset(host_of(one) or "" for frame in frames for one in frame["component"].unique()) - {""}
+
+    @cached_property
+    def heard(self) -> frozenset[str]:
+        """Hosts that told something of themselves afterwards."""
+        others = [table(self._case, name, ("up",)) for name in OF_HOSTS if name != "host"]
+        frames = [self._late(frame) for frame in (told_by_hosts(self._case), *others)]
+        return frozenset(host_of(one) or "" for frame in frames for one in frame["component"].unique()) - {""}
+
+    def speaks(self, host: str) -> bool:
+        """Something was read of the host, or told by it, after that."""
+        return host in self._hosts or host in self._switches
+
+    @cached_property
+    def _hosts(self) -> frozenset[str]:
+        measured = (
+            self._late(table(self._case, name, ("up",) if name == "host" else ())) for name in ("host", "accelerator")
+        )
+        up = (rows.filter(pl.col("up").fill_null(1.0) > 0.5) if "up" in rows.columns else rows for rows in measured)
+        return frozenset(host_of(one) or "" for rows in up for one in rows["component"].unique())
 
     @property
     def _after_ms(self) -> int:

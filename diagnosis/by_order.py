@@ -9,6 +9,7 @@ from sickbay.components import Kind, Name, host_of, kind_of, name
 from sickbay.messages import Event
 
 CLOSED_MS = 5_000  # a port closed by a person, and the carrier that goes with it
+SAME_MS = 2_000  # clock error between well-kept sources
 START_MS = 300_000  # [house] a host and its drivers stop or start within five minutes
 _HOSTS = frozenset({"host.boot", "host.shutdown_orderly"})
 
@@ -19,7 +20,7 @@ class Orders:
 
     case: Case
     _closed: dict[Name, list[int]] = field(default_factory=lambda: defaultdict(list))
-    _hosts: dict[Name, list[int]] = field(default_factory=lambda: defaultdict(list))
+    _hosts: dict[Name, list[tuple[int, bool]]] = field(default_factory=lambda: defaultdict(list))  # time, it started
 
     def closed(self, component: Name, from_ms: int | None, to_ms: int | None = None) -> bool:
         """The port (or the module's port), or the other end of its link, was closed in that time."""
@@ -32,8 +33,23 @@ class Orders:
 
     def starting(self, component: Name, from_ms: int, to_ms: int) -> bool:
         """The component's host went down in order, or started, in that time."""
-        times = self._hosts.get(name(Kind.HOST, host_of(component) or ""), [])
-        return _within(times, from_ms, to_ms, START_MS)
+        told = self._hosts.get(name(Kind.HOST, host_of(component) or ""), [])
+        return _within([at for at, _ in told], from_ms, to_ms, START_MS)
+
+    def went_with_host(self, port: Name, at_ms: int, up_ms: Iterable[int] = ()) -> bool:
+        """A carrier that was lost as a host at either end went down in order or started. Where that host started
+        afterwards only, the carrier must have come back (`up_ms`): else somebody may have started it for the loss."""
+        if not self._hosts:
+            return False
+        view = self.case.topology.at(at_ms)
+        owners = {host_of(end) or "" for end in (port, view.other_end(port) or port)}
+        hosts = [owner for owner in sorted(owners) if not view.children(name(Kind.SWITCH, owner))]
+        for told, boots in (one for host in hosts for one in self._hosts.get(name(Kind.HOST, host), ())):
+            if 0 <= at_ms - told + (0 if boots else SAME_MS) <= START_MS:
+                return True
+            if boots and 0 < told - at_ms <= START_MS and any(up >= told for up in up_ms):
+                return True
+        return False
 
 
 def orders(case: Case) -> Orders:
@@ -50,7 +66,7 @@ def _take(found: Orders, event: Event) -> None:
     if event.kind == "port.admin_down":
         found._closed[event.component].append(event.at_ms)
     elif event.kind in _HOSTS and kind_of(event.component) is Kind.HOST:
-        found._hosts[event.component].append(event.at_ms)
+        found._hosts[event.component].append((event.at_ms, event.kind == "host.boot"))
 
 
 def _within(times: Iterable[int], from_ms: int, to_ms: int, slack_ms: int) -> bool:

@@ -11,6 +11,7 @@ from typing import TypeAlias
 import polars as pl
 
 from sickbay.actions import Control
+from sickbay.components import Name
 from sickbay.messages import Change, Event, Evidence, Identity, Progress, Step
 from sickbay.placement import Placements
 from sickbay.topology import Topology
@@ -37,6 +38,7 @@ class Case:
     topology: Topology = field(default_factory=Topology)
     placements: Placements = field(default_factory=Placements)
     maintenance: tuple[Control, ...] = ()  # what people declared, the newest last
+    named: Callable[[Name], Name] = str  # what parts are called by now, which open incidents may call otherwise
 
 
 Detector: TypeAlias = Callable[[Case], Iterable[Evidence]]

@@ -76,8 +76,16 @@ def advanced(
     fresh = evidence_of(case, using)
     before = withdrawn((aged(incident, case.now_ms) for incident in previous), fresh, case)
     kept = [one for incident in before if incident.state == "open" for one in (*incident.evidence, *incident.against)]
-    together = continued(kept, fresh, case.window_ms)
+    together = continued((_as_named(one, case) for one in kept), fresh, case.window_ms)
     return fold(before, judged(together, case, lang), case.now_ms), together
+
+
+def _as_named(one: Evidence, case: Case) -> Evidence:
+    """A known claim under the names of this look: what two names were of turned out to be one part."""
+    component, peer = case.named(one.component), case.named(one.peer)
+    same = (component, peer) == (one.component, one.peer)
+    renamed: Evidence = one if same else replace(one, component=component, peer=peer)
+    return renamed
 
 
 def continued(kept: Iterable[Evidence], fresh: Iterable[Evidence], window_ms: int) -> tuple[Evidence, ...]:

@@ -3,17 +3,15 @@
 Facts are other people's text: they fill placeholders and are never read as templates. Surfaces escape them.
 """
 
-import re
 import tomllib
 from functools import cache
 from importlib import resources
 from string import Formatter
 
-from sickbay.components import Name
+from sickbay.components import Name, called
 from sickbay.messages import Evidence, Incident, Verdict, replace
 from sickbay.vocabulary import faults
 
-_UNKNOWN_HOST = re.compile(r"\b([a-z]+:)~[^/\s]*")
 LANGUAGES = ("en", "zh")
 MAX_FACT = 200  # characters of one fact in a sentence
 
@@ -35,11 +33,6 @@ def say(key: str, facts: dict[str, str], lang: str = "en") -> str:
         if field is not None:
             words.append(called(facts.get(field, "?"))[:MAX_FACT])
     return "".join(words)
-
-
-def called(name: str) -> str:
-    """A component as people read it: a host that only an input's path stands for is unknown, `?`."""
-    return _UNKNOWN_HOST.sub(r"\1?", name)
 
 
 def says(evidence: Evidence, lang: str = "en", subject: Name = "") -> str:

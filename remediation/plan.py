@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from diagnosis.case import Case
+from diagnosis.incidents import HOLDS
 from diagnosis.relations import jobs_on
 from remediation.verbs import Verb, fits, verbs
 from sickbay.components import HOST_SCOPED, UNKNOWN, Kind, Name, host_of, kind_of, name
@@ -58,6 +59,7 @@ class Step(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     when: Literal["now", "at_checkpoint", "when_idle"] = "now"
     only: Literal["", "dead", "alive", "idle", "used"] = msgspec.field(default="", name="if")
     verdict: Literal["", "component", "shared"] = ""
+    sure: bool = False  # only where the proof would do to hold a host: one family of soft readings never does
 
 
 @cache
@@ -78,7 +80,7 @@ def plan(incident: Incident, case: Case, lang: str = "en") -> tuple[PlanStep, ..
     for step in recipe(incident):
         if not applies(step, state) or (step.do in HARD and _spared(incident)):
             continue
-        if step.verdict not in ("", incident.verdict):
+        if step.verdict not in ("", incident.verdict) or (step.sure and incident.probability < HOLDS):
             continue
         for target in targets(step, incident, case):
             if fits(verbs()[step.do], target) and not _is_trunk(step, target, incident, case):

@@ -11,6 +11,7 @@ from typing import TypeAlias
 Name: TypeAlias = str
 
 UNKNOWN = "?"  # stands for a host or job that the input does not tell
+_STAND_IN = re.compile(r"\b([a-z]+:)~[^/\s]*")
 MAX_NAME = 240  # longer names are cut: hostile input must not make keys of megabytes
 
 
@@ -104,6 +105,12 @@ def host_of(component: Name) -> str | None:
         return None
     host = parts_of(component)[0]
     return None if host in ("", UNKNOWN) else host
+
+
+def called(text: str) -> str:
+    """A component, or a sentence with some, as people read it: a host or job that only an input's path stands for
+    (`~…`) is unknown, `?`. Data keep the whole name, which tells such hosts apart."""
+    return _STAND_IN.sub(r"\1?", text)
 
 
 def placed(component: Name, host: str, job: str = UNKNOWN) -> Name:

@@ -67,6 +67,10 @@ class Kubernetes(Section, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """`[kubernetes]`: the cluster to watch."""
 
     kubeconfig: Annotated[str, Meta(description="how to reach it; empty: as a pod of the cluster")] = ""
+    in_pod: Annotated[
+        bool,
+        Meta(description="true: `sickbay up` watches the cluster of its own pod; with a kubeconfig it watches anyway"),
+    ] = False
     context: Annotated[str, Meta(description="the context in that file; empty: the current one")] = ""
     namespaces: Annotated[tuple[str, ...], Meta(description="namespaces of jobs; empty: all")] = ()
     timeout_s: Annotated[float, Meta(ge=1, le=60, description="seconds an answer may take")] = 10.0
@@ -119,7 +123,7 @@ class Listen(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
         str,
         Meta(
             max_length=240,
-            description="the rack or pod that a relay packs frames of; relays that stand in for each other name the same; "
+            description="the rack or pod that a relay packs frames of; relays that stand in for each other name one; "
             "empty: its host's name",
         ),
     ] = ""

@@ -178,6 +178,11 @@ def host_of(payload: bytes) -> str:
     return _host(payload, _head(payload))[0]
 
 
+def is_emptied(payload: bytes) -> bool:
+    """Whether a frame has no tables: see `emptied`. Raises FrameError."""
+    return not _head(payload).tables
+
+
 def is_signed(payload: bytes) -> bool:
     """Whether a frame says that it is signed, unchecked; no frame says so."""
     return len(payload) > _FLAGS_AT and bool(payload[_FLAGS_AT] & _SIGNED)

@@ -7,6 +7,7 @@ takes stamp, host and origin off the line, and every body grammar in `bodies/` i
 
 DOCUMENTS: dict[str, str] = {
     "amd_smi_json": "collectors.formats.amd_smi_json",
+    "disk_log": "collectors.formats.disk_log",
     "elastic_error": "collectors.formats.elastic_error",
     "flight_recorder": "collectors.formats.flight_recorder",
     "ibnetdiscover": "collectors.formats.ibnetdiscover",

@@ -84,6 +84,7 @@ LEAVES: Mapping[Names, Leaf] = {
     (*_ETHERNET, "counters", "in-mac-pause-frames"): Leaf(Part.PORT, "rx_pause_total", counter, "mac"),
     (*_ETHERNET, "counters", "out-mac-pause-frames"): Leaf(Part.PORT, "tx_pause_total", counter, "mac"),
     (*_ETHERNET, "counters", "fec-uncorrectable-blocks"): Leaf(Part.PORT, "uncorrected_codewords_total", counter),
+    (*_ETHERNET, "pre-fec-ber", "instant"): Leaf(Part.PORT, "errors_before_correction_ratio", real),  # newer models
     (*_OPTIC, "present"): Leaf(Part.MODULE, "present", _present),
     (*_OPTIC, "vendor"): Leaf(Part.MODULE, "vendor", text),
     (*_OPTIC, "vendor-part"): Leaf(Part.MODULE, "model", text),

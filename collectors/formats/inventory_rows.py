@@ -216,7 +216,7 @@ def _written(row: Row, tally: Tally) -> Iterator[Edge]:
     rows = table().edge
     child, parent = (_cell(row, rows[end]) for end in ("child", "parent"))
     try:
-        relation = Relation(heading(_cell(row, rows["relation"])))
+        relation = _relation(_cell(row, rows["relation"]))
         edge = Edge(
             child=_whole(child),
             parent=_whole(parent),
@@ -226,9 +226,17 @@ def _written(row: Row, tally: Tally) -> Iterator[Edge]:
         )
     except ValueError as error:
         tally.unparsed += 1
-        tally.note(f"no edge: {error}"[:200])
+        tally.note(f"no edge: {error}"[:300])
         return
     yield edge
+
+
+def _relation(text: str) -> Relation:
+    """Raises ValueError that says which there are."""
+    try:
+        return Relation(heading(text))
+    except ValueError:
+        raise ValueError(f"there is no relation {text[:40]!r}; there are {', '.join(Relation)}") from None
 
 
 def _ms(text: str) -> int | None:

@@ -33,6 +33,15 @@ def read(raw: bytes) -> tuple[Row, Reading | None]:
     return optic | ({} if ratio is None else {"errors_before_correction_ratio": ratio}), module
 
 
+def refusal(raw: bytes) -> str:
+    """Why the tool tells nothing, where its answer says so; "" where it does not."""
+    try:
+        status = msgspec.json.decode(raw[:MOST_BYTES].decode("utf-8", "replace"))["status"]
+        return clean_text(str(status["message"]))[:200] if status["code"] != 0 else ""
+    except (msgspec.DecodeError, RecursionError, KeyError, TypeError):
+        return ""
+
+
 def _facts(raw: bytes) -> dict[str, str]:
     try:
         output = msgspec.json.decode(raw[:MOST_BYTES].decode("utf-8", "replace"))["result"]["output"]

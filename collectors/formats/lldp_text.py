@@ -1,7 +1,7 @@
 """`lldpctl -f json` and `-f json0`: what a host hears from the switches that its ports are cabled to.
 
-An interface is an object, or an object in a list, and so is each thing in it, by version and number of interfaces; json0
-has lists and `{"value": ...}` throughout. Source: lldpd src/client/json_writer.c.
+An interface is an object, or an object in a list, and so is each thing in it, by version and number of interfaces. The
+second has lists and `{"value": ...}` throughout. Source: lldpd src/client/json_writer.c.
 """
 
 from collections.abc import Iterable, Iterator

@@ -18,7 +18,7 @@ from collectors.formats.masking import struck
 from collectors.formats.prefilter import ENCODED, MAX_FOLLOWING, Find, Wanted, finder, plain_finder
 from collectors.formats.reading import Body, Line, Reading, Record, Tally
 from collectors.formats.text import Block, blocks, clean, lines
-from sickbay.messages import MAX_MESSAGE, Event, Progress, Step
+from sickbay.messages import MAX_MESSAGE, Change, Event, Progress, Step
 
 _HEAD_LINES = 300
 _MAX_ENDED = 1000  # readings of ends that are remembered
@@ -71,7 +71,7 @@ def confidence(head: bytes, name: str) -> float:
         sample = sample[:-1]  # cut by the reader of the head
     sample = [text for text in sample if text.strip()]
     find = find_candidates()
-    taken = sum(1.0 if known(text) else _WORDS_ONLY if _found(find, text) else 0.0 for text in sample)
+    taken = sum(1.0 if known(text) else _WORDS_ONLY if _is_line(text) and _found(find, text) else 0.0 for text in sample)
     named = 0.1 if name.lower().endswith(_LOG_NAMES) else 0.0
     return named if not taken else min(MOST, 0.25 + 0.5 * taken / len(sample) + named)
 
@@ -123,6 +123,11 @@ class Following:
                 self._ended = self._ended if len(self._ended) < _MAX_ENDED else set()
                 self._ended.add(key)
                 yield reading
+
+
+def _is_line(text: str) -> bool:
+    """Whether a text may be a line of a log: an object or list of JSON without an envelope's fields is a document."""
+    return not text.lstrip().startswith(("{", "[{"))
 
 
 def _found(find: Find, text: str) -> bool:
@@ -221,12 +226,16 @@ class _Reader:
             record = replace(
                 record,
                 message=struck((record.message or line.body)[: 4 * MAX_MESSAGE])[:MAX_MESSAGE],
+                code=struck(record.code),
+                process=struck(record.process),
                 count=record.count * line.repeats,
                 boot_id=record.boot_id or line.boot_id,
                 line=record.line or line.number,
             )
         elif isinstance(record, Progress | Step):
             record = replace(record, line=record.line or line.number)
+        elif isinstance(record, Change):
+            record = replace(record, old=struck(record.old), new=struck(record.new))
         return Reading(record, line.number, line.stamp, line.boot_s, line.host)
 
     def _failed(self, name: str, error: Exception) -> None:

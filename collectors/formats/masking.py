@@ -23,14 +23,18 @@ _SHAPES = re.compile(
     r"\b(?:hf_|gh[pousr]_|github_pat_|glpat-|sk-|xox[abeprs]-|AKIA|ASIA|nvapi-|dckr_pat_|npm_|eyJ[\w-]{8,400}\.)"
     r"[\w.-]{12,4000}"
 )
-_SUSPECT = re.compile(rf"(?i){_WORD}|://|bearer|hf_|gh[pousr]_|_pat|glpat|sk-|xox|akia|asia|nvapi|npm_|eyj")
+_SUSPECTS = (  # one of which stands in every text that the patterns change: a hundred times faster than they are
+    "token", "secret", "passw", "passphrase", "credential", "pwd", "auth", "key", "://", "bearer", "hf_", "ghp_",
+    "gho_", "ghu_", "ghs_", "ghr_", "_pat_", "glpat-", "sk-", "xox", "akia", "asia", "nvapi-", "npm_", "eyj",
+)  # fmt: skip
 _ONLY_OPTION = re.compile(rf"(?i)^-{{1,2}}{_NAME}$")
 _ONLY_NAMED = re.compile(rf"(?i)^(-{{0,2}}{_NAME}[=:]).+$", re.DOTALL)
 
 
 def struck(text: str) -> str:
     """The text with its secrets struck out; the same object where nothing looks like one."""
-    if not _SUSPECT.search(text):
+    low = text.lower()
+    if not any(suspect in low for suspect in _SUSPECTS):
         return text
     text = _USER.sub(rf"\1{STRUCK}@", text)
     for pattern in (_NAMED, _OPTION, _BEARER):

@@ -6,7 +6,8 @@ device has no field of its own in these releases: a custom field with a heading 
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from collectors.formats import inventory_rows
@@ -46,13 +47,14 @@ def records(objects: Iterable[Object], tally: Tally, source: str) -> Iterator[Ed
     for one in objects:
         by_endpoint.setdefault(endpoint_of(one), []).append(one)
     kinds = _kinds(by_endpoint.get("devices", ()), tally)
-    readers = {
-        "devices": lambda one: _device(one, kinds),
-        "racks": _rack,
+    racks = _racks(by_endpoint)
+    readers: dict[str, Callable[[Object], Iterator[Edge | Identity]]] = {
+        "devices": lambda one: _device(one, kinds, racks),
+        "racks": lambda one: _rack(one, racks),
         "cables": lambda one: _cable(one, tally),
         "interfaces": lambda one: _interface(one, kinds),
         "power-ports": lambda one: _power_port(one, kinds),
-        "power-feeds": _power_feed,
+        "power-feeds": lambda one: _power_feed(one, racks),
     }
     seen: set[tuple[Name, Relation, Name]] = set()
     for endpoint, reader in readers.items():
@@ -81,13 +83,32 @@ def _kinds(devices: Iterable[Object], tally: Tally) -> dict[str, Kind]:
     return found
 
 
-def _device(one: Object, kinds: Mapping[str, Kind]) -> Iterator[Edge | Identity]:
+def _racks(objects: Mapping[str, Iterable[Object]]) -> dict[object, str]:
+    """What each rack is called, by its id. A rack's name is its own within a site only: of those that share theirs the
+    site's stands before it, or hosts of two sites would hang on one rack."""
+    told: dict[object, tuple[str, str]] = {}
+    pairs = [(one, one) for one in objects.get("racks", ())]
+    pairs += [(rack, one) for one in objects.get("devices", ()) if isinstance(rack := one.get("rack"), dict)]
+    for rack, placed in pairs:
+        if (own := _name(rack)) and isinstance(number := rack.get("id"), int):
+            told.setdefault(number, (own, _name(placed.get("site"))))
+    count = Counter(own for own, _ in told.values())
+    return {number: own if count[own] == 1 else f"{site or number} {own}" for number, (own, site) in told.items()}
+
+
+def _rack_name(told: object, racks: Mapping[object, str]) -> str:
+    own = _name(told)
+    number = told.get("id") if isinstance(told, dict) else None
+    return racks.get(number, own) if isinstance(number, int) else own
+
+
+def _device(one: Object, kinds: Mapping[str, Kind], racks: Mapping[object, str]) -> Iterator[Edge | Identity]:
     device = _name(one)
     kind = kinds.get(device)
     if kind is None or _value(one.get("status")) in NOT_THERE:
         return
     component = name(kind, device)
-    if rack := _name(one.get("rack")):
+    if rack := _rack_name(one.get("rack"), racks):
         yield from inventory_rows.in_rack(component, rack)
     yield from _custom(component, one)
     if kind is Kind.HOST and (serial := _text(one.get("serial"))):
@@ -106,8 +127,8 @@ def _custom(component: Name, one: Object) -> Iterator[Edge | Identity]:
         yield from inventory_rows.hangs_on(component, row)
 
 
-def _rack(one: Object) -> Iterator[Edge | Identity]:
-    if rack := _name(one):
+def _rack(one: Object, racks: Mapping[object, str]) -> Iterator[Edge | Identity]:
+    if rack := _rack_name(one, racks):
         yield from _custom(name(Kind.RACK, rack), one)
 
 
@@ -171,9 +192,9 @@ def _power_port(one: Object, kinds: Mapping[str, Kind]) -> Iterator[Edge | Ident
             yield Edge(child=child, parent=parent, relation=Relation.POWERED_BY)
 
 
-def _power_feed(one: Object) -> Iterator[Edge | Identity]:
+def _power_feed(one: Object, racks: Mapping[object, str]) -> Iterator[Edge | Identity]:
     """A feed that leads to a rack powers all of it."""
-    rack, feed = _name(one.get("rack")), _feed(one)
+    rack, feed = _rack_name(one.get("rack"), racks), _feed(one)
     if rack and feed:
         yield Edge(child=name(Kind.RACK, rack), parent=name(Kind.PDU, *feed.split("/")), relation=Relation.POWERED_BY)
 

@@ -1,11 +1,12 @@
 """What counters and states of a port mean, whichever tool printed them.
 
 A lifetime total only says that something was once: it is told as a warning to watch. What grew between two listings of
-one port, and an error ratio over a stated time, are faults of now. Corrected bits are normal and never told.
+one port, and an error ratio over a stated time, are faults of now. Corrected bits are normal and never told. A counter
+that stands at its maximum counts no more: that it does not grow is no news.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import resources
 
@@ -16,6 +17,11 @@ from sickbay.components import Kind, Name
 from sickbay.messages import MAX_MESSAGE, Action, Event, Severity
 
 MAX_COUNTERS = 4096  # of one port
+STUCK = {  # the greatest values of the old form's counters, which stay there until somebody clears them (IBA)
+    "SymbolErrorCounter": 65535, "PortRcvErrors": 65535, "LinkErrorRecoveryCounter": 255, "LinkDownedCounter": 255,
+    "LocalLinkIntegrityErrors": 15, "symbol_error": 65535, "port_rcv_errors": 65535, "link_error_recovery": 255,
+    "link_downed": 255, "local_link_integrity_errors": 15,
+}  # fmt: skip
 POST_CORRECTION_LIMIT = 1e-12  # [house] errors that correction left over: frames are lost all the time
 POST_CORRECTION_WATCH = 1e-14  # [house] of the field's usual 1e-14 to 1e-15
 PRE_CORRECTION_LIMIT = 2.4e-4  # IEEE 802.3 clause 91/119: what RS(544,514) corrects on an optical link
@@ -43,6 +49,9 @@ def of_counters(port: Name, now: Mapping[str, int], before: Mapping[str, int] | 
     """What the counters of one listing say, compared with an earlier one of the same port where there is one."""
     for group, kind in (("lost", "port.errors"), ("flaps", "port.errors"), ("pauses", "port.pause_storm")):
         yield from _of_group(port, kind, groups()[group], now, before)
+    if stuck := _stuck(STUCK, now):
+        text = f"{_written(stuck)}: at its maximum, it counts no more until somebody clears it"[:MAX_MESSAGE]
+        yield event("port.counters_blind", port, stuck, code="saturated", message=text)
     if shown := _least(groups()["module"], now):
         optic = Kind.OPTIC + ":" + port.partition(":")[2]
         text = _written(shown)
@@ -59,7 +68,7 @@ def _of_group(
         more = f"{kind}_grow" if kind == "port.errors" else kind
         advice = Action.CHECK_LINK if kind == "port.errors" else None
         yield event(more, port, grown, code="grew", message=_written(grown, "+"), advice=advice)
-    elif not before and (shown := _least(group, now)):
+    elif shown := _stuck(group.names, now) if before else _least(group, now):
         more = f"{kind}_counted" if kind == "port.errors" else kind
         told = {"severity": Severity.WARNING, "advice": Action.WATCH}
         yield event(more, port, shown, code="counted", message=_written(shown), **told)
@@ -71,6 +80,10 @@ def _grew(name: str, now: Mapping[str, int], before: Mapping[str, int]) -> bool:
 
 def _least(group: Group, now: Mapping[str, int]) -> dict[str, str]:
     return {name: str(now[name]) for name in group.names if now.get(name, 0) >= group.least}
+
+
+def _stuck(names: Iterable[str], now: Mapping[str, int]) -> dict[str, str]:
+    return {name: str(now[name]) for name in names if name in now and now[name] == STUCK.get(name)}
 
 
 def _written(facts: Mapping[str, str], sign: str = "") -> str:

@@ -4,11 +4,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeAlias
 
+from sickbay.actions import Control
 from sickbay.clock import NO_STAMP, Stamp
 from sickbay.messages import Change, Edge, Event, Identity, Placement, Progress, Step
 from sickbay.schema import Samples
 
-Record: TypeAlias = Event | Identity | Edge | Placement | Progress | Step | Change | Samples
+Record: TypeAlias = Event | Identity | Edge | Placement | Progress | Step | Change | Control | Samples
 
 
 class Reading(NamedTuple):

@@ -71,7 +71,7 @@ class _Rows:
 def confidence(head: bytes, name: str) -> float:
     """High where the first line that says something is one of the two headings."""
     rows = head.decode("utf-8", "replace").lstrip("\ufeff").replace("\r", "\n").split("\n")[:100]
-    first = next((row for row in rows if row.strip() and not row.startswith("#")), "")
+    first = next((row for row in rows if row.strip() and not row.startswith("#") and not _says_separator(row)), "")
     return 0.95 if _heading(first) else 0.0
 
 
@@ -80,7 +80,7 @@ def read(chunks: Iterable[bytes], tally: Tally, name: str = "") -> Iterator[Read
     heading: _Heading | None = None
     rows, findings, count = _Rows(), Findings(), 0
     for number, row in lines(chunks, tally):
-        if not row.strip() or row.startswith("#"):
+        if not row.strip() or row.startswith("#") or (heading is None and _says_separator(row)):
             continue
         if heading is None:
             heading = _heading(row)
@@ -98,6 +98,10 @@ def read(chunks: Iterable[bytes], tally: Tally, name: str = "") -> Iterator[Read
             tally.note(f"only the first {MAX_VALUES} values were read")
             break
     yield from rows.flush()
+
+
+def _says_separator(row: str) -> bool:
+    return row.strip().lower() in ("sep=,", "sep=;", "sep=\t")  # Excel's first line
 
 
 def _heading(row: str) -> _Heading | None:
@@ -138,7 +142,9 @@ def _values(heading: _Heading, row: str, tally: Tally) -> Iterator[tuple[Name, S
         return
     table = _BY_KIND[kind_of(component)]
     for column, text, unit in _named(heading, told):
-        value = _number(text)
+        value = _number(text.replace(",", ".") if heading.separator == ";" else text)  # 402,5 of a continental sheet
+        if value is None:
+            tally.note(f"{text[:40]!r} is no number")
         if not _fits(table, column, unit, tally) or value is None:
             tally.unparsed += 1
         elif not math.isnan(value):
@@ -169,6 +175,8 @@ def _stamp(text: str, tally: Tally) -> Stamp:
         stamp = stamps.iso(text)
     if stamp.clock is Clock.NO_ZONE:
         tally.note("times without Z or an offset: nobody can tell when that was")
+    elif stamp.clock is not Clock.ABSOLUTE:
+        tally.note(f"{text[:40]!r} is no time that is read: write 2026-03-11T04:20:00Z")
     return stamp if stamp.clock is Clock.ABSOLUTE else NO_STAMP
 
 

@@ -12,7 +12,7 @@ mere number. Without a time a reading is undated; captures in order of time tell
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -31,6 +31,8 @@ from sickbay.schema import TABLES, Samples
 MAX_BYTES = 128 << 20
 MAX_CAPTURES = 500_000
 MAX_ROWS = 16_384  # of one Samples
+MAX_PARTS = 20_000  # resources of one unit
+MAX_DEPTH = 8  # of a resource in another (`$expand`)
 SCHEMAS = frozenset(
     {
         "CoolingUnit", "CoolantConnector", "Pump", "LeakDetector", "LeakDetection", "Reservoir", "PowerDistribution",
@@ -134,7 +136,7 @@ def _captures(raw: bytes, tally: Tally, unit: Name | None) -> Iterator[_Capture]
             tally.unparsed += capture is None
             yield from [capture] if capture else []
         elif type_of(told):
-            alone[_path(told, len(alone))] = told
+            alone |= _expanded(_path(told, len(alone)), told)
         else:
             tally.unparsed += 1
     if alone:
@@ -159,9 +161,29 @@ def _capture(told: dict[str, Any]) -> _Capture | None:
         pairs = [(path.rstrip("/"), one) for path, one in resources.items()]
     else:
         pairs = [(_path(one, place), one) for place, one in enumerate(resources) if isinstance(one, dict)]
-    numeric = isinstance(at, int | float) and not isinstance(at, bool)
+    numeric = isinstance(at, int | float) and not isinstance(at, bool) and abs(at) < 1e20
     stamp = stamps.epoch(float(at)) if numeric else stamps.iso(at) if isinstance(at, str) else NO_STAMP  # type: ignore[arg-type]
-    return _Capture(component, stamp, {path: one for path, one in pairs if isinstance(one, dict)})
+    whole: dict[str, Resource] = {}
+    for path, one in pairs:
+        if isinstance(one, dict) and len(whole) < MAX_PARTS:
+            whole |= _expanded(path, one)
+    return _Capture(component, stamp, whole)
+
+
+def _expanded(path: str, resource: Resource) -> dict[str, Resource]:
+    """A resource and those that were put into it instead of a link to them."""
+    found: dict[str, Resource] = {path: resource}
+    waiting: list[tuple[Any, int]] = [(resource, 0)]
+    while waiting and len(found) < MAX_PARTS:
+        inside, depth = waiting.pop()
+        for one in inside.values() if isinstance(inside, Mapping) else inside:
+            if not isinstance(one, dict | list) or depth >= MAX_DEPTH:
+                continue
+            place = _path(one, 0) if isinstance(one, dict) and type_of(one) else "#"
+            if isinstance(one, dict) and "#" not in place:  # else a part that is read with its whole
+                found.setdefault(place, one)
+            waiting.append((one, depth + 1))
+    return found
 
 
 def _component(told: object) -> Name | None:

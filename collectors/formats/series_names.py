@@ -123,7 +123,7 @@ class Names:
         if source.table == "host":
             return components.name(Kind.HOST, host)
         if source.port:
-            parts = [labels.get(label, "") for label in source.port]
+            parts = [_first(labels, tuple(label.split("|"))) for label in source.port]
             return components.name(Kind.PORT, host, *parts) if all(parts) and not is_virtual(parts[0]) else None
         unit = self._unit(source, labels, host)
         parts = [unit, target.part] if target.part else [unit]

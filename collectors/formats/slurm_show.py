@@ -22,6 +22,7 @@ from collectors.formats.slurm_records import (
     node_states,
     signed,
 )
+from collectors.formats.slurm_site import declared
 from collectors.formats.slurm_topology import switch_edges
 from collectors.formats.text import lines
 
@@ -29,7 +30,8 @@ _START = re.compile(r"(NodeName|JobId|PartitionName|ReservationName|SwitchName|B
 _KEY = re.compile(r"(?:^|(?<=\s))([A-Za-z][A-Za-z0-9_:/]{0,30})=")
 _INDENTED = re.compile(r"\s+[A-Za-z][A-Za-z0-9_:/]{0,30}=")
 _SHOWN = re.compile(
-    r"^(?:NodeName=.{0,400}?CPU(?:Alloc|Tot)=|JobId=\d+ .{0,600}?JobState=|PartitionName=\S+\s+AllowGroups=)",
+    r"^(?:ReservationName=\S.{0,400}? StartTime=|"
+    r"NodeName=.{0,400}?CPU(?:Alloc|Tot)=|JobId=\d+ .{0,600}?JobState=|PartitionName=\S+\s+AllowGroups=)",
     re.M | re.S,
 )
 # To the end of the line: what the operating system, an administrator or a user wrote.
@@ -67,7 +69,7 @@ class _Record:
 
 
 def confidence(head: bytes, name: str) -> float:
-    """High where records of nodes, jobs or partitions make up the text; a slurm.conf has other fields."""
+    """High where records of nodes, jobs, reservations or partitions make up the text; a slurm.conf has other fields."""
     text = head.decode("utf-8", "replace").replace("\r", "")
     rows = [row for row in text.split("\n") if row.strip()]
     if not _SHOWN.search(text) and not any(_node_block(row, below) for row, below in pairwise(rows[:400])):
@@ -82,7 +84,7 @@ def _node_block(row: str, below: str) -> bool:
 
 
 def read(chunks: Iterable[bytes], tally: Tally, name: str = "") -> Iterator[Reading]:
-    """Events of nodes and jobs, placements of jobs, edges of switches."""
+    """Events of nodes and jobs, placements of jobs, edges of switches, planned work that reservations declare."""
     record: _Record | None = None
     for number, row in lines(chunks, tally):
         start = _START.match(row)
@@ -172,6 +174,10 @@ def _readings(record: _Record | None, tally: Tally) -> Iterator[Reading]:
         yield from _node(record, tally)
     elif record.kind == "JobId":
         yield from _job(record, tally)
+    elif record.kind == "ReservationName":
+        begin, end = (stamps.iso(record.fields.get(key, "")) for key in ("StartTime", "EndTime"))
+        for control in declared(record.fields, tally):
+            yield Reading(control, record.line, begin, until=end)
     elif record.kind in ("SwitchName", "BlockName"):
         for edge in switch_edges(record.fields, tally):
             yield Reading(edge, record.line)

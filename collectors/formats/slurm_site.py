@@ -4,13 +4,15 @@ Checked against 22.05.8. Only administrators name reservations: these texts are 
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from collectors.formats import hostlist, stamps
 from collectors.formats.reading import Tally
 from collectors.formats.text import lines
+from sickbay.actions import Control
 from sickbay.clock import resolve
+from sickbay.components import Kind, name
 
 _RESERVATION = re.compile(
     r"^ReservationName=(?P<name>.{1,400}?) StartTime=(?P<start>\S{1,40}) EndTime=(?P<end>\S{1,40}) Duration=\S{1,40} "
@@ -25,6 +27,11 @@ TIMERS = (
     "UnkillableStepTimeout", "HealthCheckInterval", "HealthCheckProgram", "CompleteWait", "InactiveLimit",
     "ResumeTimeout", "SuspendTimeout", "JobRequeue", "MinJobAge",
 )  # fmt: skip
+
+
+BY = "slurm reservation"
+MAINTENANCE = "maintenance"  # as `sickbay maintenance add` writes it
+MOST_TARGETS = 10_000  # hosts of one reservation
 
 
 class Reservation(NamedTuple):
@@ -53,6 +60,18 @@ def reservations(text: str, tally: Tally) -> Iterator[Reservation]:
         hosts = hostlist.names(match["nodes"], tally)
         who = users[1] if users and users[1] != "(null)" else ""
         yield Reservation(match["name"].strip(), hosts, begin, end, who)
+
+
+def declared(fields: Mapping[str, str], tally: Tally) -> Iterator[Control]:
+    """The planned work that the fields of a reservation declare, a host each; when, the reader dates."""
+    if "MAINT" not in fields.get("Flags", "").split(",") or fields.get("Nodes", "(null)") == "(null)":
+        return
+    called = " ".join(fields["ReservationName"].split())
+    who = fields.get("Users", "(null)")
+    note = f"Slurm reservation {called}" + (f" of {who}" if who != "(null)" else "")
+    for host in hostlist.names(fields["Nodes"], tally)[:MOST_TARGETS]:
+        target = name(Kind.HOST, host)
+        yield Control(kind=MAINTENANCE, target=target, by=f"{BY} {called}"[:240], at_ms=0, note=note[:500])
 
 
 def timers(text: str) -> dict[str, str]:

@@ -37,7 +37,7 @@ def columns(table: str = "accelerator") -> Iterator[tuple[str, dict[str, str]]]:
 def source_of(vendor: Vendor, table: str, column: str) -> str:
     """The series (and paths of tools) that tell a column at a vendor; else "not available" and the reason."""
     told = [
-        row
+        row + "_N" * len(exporter.numbered)
         for exporter in vendor.exporters.values()
         for row, metric in exporter.metrics.items()
         if exporter.table == table and metric.to == column

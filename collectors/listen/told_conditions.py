@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from collectors.codes import nvidia
 from collectors.formats.events import event
+from collectors.formats.masking import struck
 from collectors.identity import told_host
 from collectors.listen import Allowed, Request, Told
 from collectors.poll import Outgoing
@@ -155,4 +156,4 @@ def word(tree: object, key: str, most: int = MAX_MESSAGE) -> str:
 
 
 def _plain(text: str) -> str:
-    return "".join(one if one.isprintable() else " " for one in text)[:MAX_MESSAGE]
+    return "".join(one if one.isprintable() else " " for one in struck(text))[:MAX_MESSAGE]

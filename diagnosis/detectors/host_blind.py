@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from diagnosis.alive import told_by_hosts
 from diagnosis.case import Case
 from diagnosis.detectors.peers_idle import Stall, stalled
 from diagnosis.evidence import FAIR, GOOD, bucket_of, identity
@@ -113,9 +114,8 @@ def blind_hosts(case: Case) -> tuple[list[Gap], int]:
 def _alive(case: Case) -> dict[str, int]:
     """Host -> the last time that something else of it was received."""
     last: dict[str, int] = {}
-    up = table(case, "host", ("up",)).filter(pl.col("up").is_null() | (pl.col("up") > 0))
     carriers = table(case, "port", ("rx_bytes_total__increase",))
-    for frame in (up, carriers):
+    for frame in (told_by_hosts(case), carriers):
         for host, end in frame.group_by("host").agg(pl.col("end_ms").max()).iter_rows():
             last[host] = max(last.get(host, -1), int(end))
     return last

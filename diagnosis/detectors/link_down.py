@@ -3,7 +3,7 @@
 Siblings of a shared part that stay up speak against it. A port that a person closed is no fault.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
@@ -22,6 +22,7 @@ NAME, VERSION = "link_down", "1"
 
 TOGETHER_MS = 2_000  # mechanisms 13 to 15: carriers of one shared part go within 2 s
 FLAP_MS = 600_000  # [house] a second loss within 10 min is a flap
+SAME_MS = 5_000  # [house] so soon after a first word, with none that it came back, it is the same loss
 BACK_MS = 60_000  # [house] a carrier that returns within a minute was a flap
 BRING_UP_MS = 300_000  # [house] a host and its drivers start within five minutes
 ADMIN_MS = 5_000  # a port closed by a person, and the carrier that goes with it
@@ -37,9 +38,8 @@ FAULT_OF = {Kind.OPTIC: "optic_fault", Kind.NIC: "nic_failed", Kind.SWITCH: "swi
 def claims(case: Case) -> Iterable[Evidence]:
     """One claim per port, and one per shared part of ports that went together."""
     closed, ups, known = _by_component(case, "port.admin_down"), _by_component(case, "port.up"), orders(case)
-    boots = _by_component(case, "host.boot")
     spoken = [event for event in case.events if event.kind == "port.down" and not _by_order(event, closed, known)]
-    downs = [event for event in spoken if not _brought_up(event, boots)]
+    downs = [event for event in spoken if not _brought_up(event) and not _with_host(event, ups, known)]
     by_port: dict[Name, list[Event]] = defaultdict(list)
     for event in downs:
         by_port[event.component].append(event)
@@ -79,17 +79,20 @@ def _by_order(event: Event, closed: dict[Name, list[Event]], known: Orders) -> b
 
 
 def _measured_by_order(event: Event, known: Orders, case: Case) -> bool:
-    at = event.at_ms or 0
-    return known.closed(event.component, at - case.window_ms, at + LEAST_WINDOWS * case.window_ms)
+    at, to = event.at_ms or 0, (event.at_ms or 0) + LEAST_WINDOWS * case.window_ms
+    with_host = any(known.went_with_host(event.component, one) for one in (at, to))
+    return with_host or known.closed(event.component, at - case.window_ms, to)
 
 
-def _brought_up(event: Event, boots: dict[Name, list[Event]]) -> bool:
+def _brought_up(event: Event) -> bool:
     """Carriers come and go while a host starts: that is no fault of theirs."""
-    if event.at_boot_s is not None:
-        return event.at_boot_s < BRING_UP_MS / 1000
-    host = host_of(event.component) or ""
-    starts = [boot.at_ms for boot in boots.get(name(Kind.HOST, host), ()) if boot.at_ms is not None]
-    return event.at_ms is not None and any(0 <= event.at_ms - start < BRING_UP_MS for start in starts)
+    return event.at_boot_s is not None and event.at_boot_s < BRING_UP_MS / 1000
+
+
+def _with_host(event: Event, ups: dict[Name, list[Event]], known: Orders) -> bool:
+    """The carrier went as a host at either end stopped or started."""
+    back = [up.at_ms for up in ups.get(event.component, ()) if up.at_ms is not None]
+    return event.at_ms is not None and known.went_with_host(event.component, event.at_ms, back)
 
 
 def _near(first: Event, second: Event, within_ms: int) -> bool:
@@ -97,9 +100,18 @@ def _near(first: Event, second: Event, within_ms: int) -> bool:
     return a is not None and b is not None and a[0] == b[0] and abs(a[1] - b[1]) <= within_ms
 
 
+def _each_once(downs: list[Event]) -> list[Event]:
+    """The losses of a port: of one the kernel, a job and the driver tell within a moment, each in words of its own."""
+    found: list[Event] = []
+    for event in downs:
+        if not found or not _near(found[-1], event, SAME_MS):
+            found.append(event)
+    return found
+
+
 def _of_port(downs: list[Event], ups: list[Event]) -> Evidence:
     returned = any(0 <= up.at_ms - down.at_ms <= BACK_MS for up in ups for down in downs if up.at_ms and down.at_ms)
-    again = any(_near(first, second, FLAP_MS) for first, second in pairwise(downs))
+    again = any(_near(first, second, FLAP_MS) for first, second in pairwise(_each_once(downs)))
     flaps = returned or again
     return build(
         downs, "link_flap" if flaps else "link_down", downs[0].component,
@@ -127,15 +139,17 @@ def _of_part(together: list[Event], case: Case, seen: frozenset[str]) -> Iterato
     while len(left) > 1:
         lost = _Lost(view, sorted(left), seen, alive, known, above)
         part = lost.best_part()
-        if part is None:
+        if part is None or lost.only_hosts_are_dark(part):
             yield from _of_unknown(lost, [left[port] for port in sorted(left)])
             return
         yield _claim(lost, part, [left.pop(port) for port in lost.under[part]])
 
 
 def _of_unknown(lost: "_Lost", events: list[Event]) -> Iterator[Evidence]:
-    """Ports of many hosts that went in one moment have something in common, whether a topology tells it or not."""
-    if len(hosts_of(lost.view, (event.component for event in events))) >= MANY_HOSTS:
+    """Ports of many hosts, or many of one that is no known host, that went in one moment have something in common,
+    whether a topology tells it or not."""
+    owners = hosts_of(lost.view, (event.component for event in events))
+    if len(owners) >= MANY_HOSTS or lost.many_of_a_switch(owners):
         claim = _claim(lost, UNKNOWN_PART, events)
         facts = claim.facts | {"ports": ", ".join(sorted(event.component for event in events))}
         yield replace(claim, llr=GOOD, says="carriers_lost_together", facts=facts)
@@ -173,9 +187,19 @@ class _Lost:
                 part,
             )
             for part, ports in self.under.items()
-            if self._links(ports) > 1 and not self._little_known(part)
+            if self._links(ports) > 1 and not self._little_known(part) and not self._works_on(part)
         }
         return max(ranks, key=lambda part: ranks[part], default=None)
+
+    def _works_on(self, part: Name) -> bool:
+        """A switch that was read without a break and kept all its links to other switches, while nothing was heard of
+        the hosts on it: these went dark themselves, as a rack does that loses its power."""
+        if kind_of(part) is not Kind.SWITCH or not self._alive.went_on(part):
+            return False
+        ports = [one for one in self.view.children(part, Relation.PART_OF) if kind_of(one) is Kind.PORT]
+        ends = {port: far for port in ports if (far := self.view.other_end(port)) and _is_switch(self.view, far)}
+        dark = self._alive.heard.isdisjoint(hosts_of(self.view, self.under[part]))
+        return dark and bool(ends) and self._lost.isdisjoint([*ends.keys(), *ends.values()])
 
     def _links(self, ports: Iterable[Name]) -> int:
         """Links that the ports are ends of: both ends of one tell of one loss."""
@@ -208,6 +232,19 @@ class _Lost:
             ends = hosts_of(self.view, [port])
             found.update([one for one in ends if one in self._known] or ends)
         return sorted(found)
+
+    def only_hosts_are_dark(self, part: Name) -> bool:
+        """A switch that lives on told the losses, and nothing was heard of its hosts since: they are off, not it."""
+        if kind_of(part) is not Kind.SWITCH or part not in self._alive:
+            return False
+        hosts = self.hosts(self.under[part])
+        told = {host_of(port) for port in self._lost}  # a host that tells of its own lost carrier is on
+        return not any(host in told or self._alive.speaks(host) for host in hosts)
+
+    def many_of_a_switch(self, owners: Iterable[str]) -> bool:
+        """Many of the ports are those of one owner, which is no host that is known: the only one that tells of them."""
+        count = Counter(host_of(port) for port in self._lost)
+        return any(count[owner] >= MANY_PORTS and owner not in self._known for owner in owners)
 
     def _carries(self, host: str, part: Name) -> bool:
         """The host has a link over that part, of those that are known, that was not lost: then the part is well.

@@ -8,6 +8,7 @@ person closed its port, or its host started anew, is no fault.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from statistics import median
 from typing import NamedTuple
 
 import polars as pl
@@ -111,7 +112,8 @@ def fallen(rows: pl.DataFrame, column: str, by_db: float = FALL_DB, window_ms: i
     values, ends = known[column].to_list(), known["end_ms"].to_list()
     if len(values) <= LEAST_BEFORE:
         return None
-    before = sorted(values)[3 * len(values) // 4]
+    # The best that it held: most of what is remembered may lie after the fall.
+    before = max(median(values[i : i + LEAST_BEFORE]) for i in range(len(values) - LEAST_BEFORE + 1))
     low = [value <= before - by_db for value in values]
     first = len(low) - next((place for place, is_low in enumerate(reversed(low)) if not is_low), len(low))
     count = len(low) - first

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from diagnosis.alive import told_by_hosts
 from diagnosis.case import Case
 from diagnosis.evidence import CERTAIN, GOOD, bucket_of, identity
 from diagnosis.frames import table
@@ -55,7 +56,7 @@ def _gone(rows: pl.DataFrame, column: str, nothing: float, much: float) -> Fall 
 def _living(component: Name, fall: Fall, case: Case) -> tuple[int, int]:
     """(hosts under the unit that live on, hosts that it had before) by what their own agents and exporters tell."""
     under = set(case.topology.at(fall.first_ms).hosts_under(component))
-    seen = table(case, "host", ("up",)).filter(pl.col("up").fill_null(1.0) > 0.5)
+    seen = told_by_hosts(case)
     seen = seen.with_columns(pl.Series("host", [host_of(one) for one in seen["component"]], dtype=pl.String))
     before = set(seen.filter(pl.col("end_ms") <= fall.before_ms)["host"]) & under
     after = seen.filter(pl.col("end_ms") >= fall.first_ms + LEAST_AFTER * case.window_ms)

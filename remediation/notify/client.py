@@ -39,7 +39,11 @@ class Alertmanager:
             raise ValueError(f"[alerts] url {url!r} is no address such as http://127.0.0.1:9093")
         self.address = addresses.base_of(parts)
         self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        if authorization := addresses.basic(parts):
+        try:
+            authorization = addresses.basic(parts)
+        except ValueError as error:
+            raise ValueError(f"[alerts] url: {error}") from None
+        if authorization:
             self._headers["Authorization"] = authorization
         self._opener = addresses.opener(parts, _NoRedirect())
         self._timeout_s = timeout_s

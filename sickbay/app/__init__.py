@@ -9,7 +9,7 @@ Where to look, by what runs:
 - `sickbay process`: `stages` (their names; ticker), `live` (windows; all in one thread), `lag`, `archiver`, `alerts`;
   diagnosis is `diagnoser` (reads, commits), `task_read` (how far), `horizon` (memory), `judge` (says), `wishes`.
 - `sickbay remediate`: `remediator`, `remediation_inputs`, `scheduler_view`, `errands` (tests and bundles, beside).
-- `sickbay relay`, and what `sickbay up` listens to: `listener` (the stage), `listen_server` (sockets), `tokens`,
+- `sickbay relay`, and what `sickbay up` listens to: `listener` (the stage), `listen_server`, `listen_sockets`, `tokens`,
   `intake` (a request to an answer), `hooks` (changes, work), `handing` (agents' records), `sink` (the log; packs);
   `frame_layouts` is what all readers of frames share.
 - `sickbay poll`: `poller`. `sickbay up`: `up`, `simulated_site`.

@@ -53,17 +53,13 @@ class FeatureWindows:
         if known is not None and known.height and _first(known) < self._before_ms:
             known = known.filter(pl.col("end_ms") >= self._before_ms)
         if due:
-            self._fresh[table] = [
-                (end, frame) for end, frame in waiting if frontier_ms is not None and end > frontier_ms
-            ]
+            self._fresh[table] = [one for one in waiting if frontier_ms is not None and one[0] > frontier_ms]
+            news = pl.concat(due, how="diagonal_relaxed")
             told = dict[Name, Name]()
             if named and table in NAMED:
-                told = {
-                    one: name for frame in due for one in frame["component"].unique() if (name := named(one)) != one
-                }
-            parts = due if known is None else [known, *due]
-            whole = pl.concat(parts, how="diagonal_relaxed")
-            known = in_order(renamed(whole, told) if told else whole)
+                told = {one: name for one in news["component"].unique() if (name := named(one)) != one}
+            parts = [renamed(frame, told) for frame in (known, news) if frame is not None]
+            known = in_order(pl.concat(parts, how="diagonal_relaxed"))
         if known is not None and known.height:
             self._joined[table] = known
         return known
@@ -71,6 +67,8 @@ class FeatureWindows:
 
 def renamed(frame: pl.DataFrame, names: Mapping[Name, Name]) -> pl.DataFrame:
     """The windows under other names; of what was told under several names each column once."""
+    if not names or names.keys().isdisjoint(frame["component"].unique()):
+        return frame
     frame = frame.with_columns(component=pl.col("component").replace(names))
     hit = frame["component"].is_in(set(names.values()))
     twice = frame.filter(hit)

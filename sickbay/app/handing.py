@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from collectors.listen import owner
 from collectors.naming import identity_key
-from sickbay import layouts, messages
+from sickbay import layouts, messages, wire
 from sickbay.admission import Admission, Refused, about, is_hearsay
 from sickbay.app.frame_layouts import Layouts
 from sickbay.app.tokens import Grant
@@ -22,7 +22,7 @@ from sickbay.handover import TOO_LARGE, Handed
 from sickbay.layouts import UnknownLayout
 from sickbay.log import LogError, Record, TooLarge
 from sickbay.messages import Change, Identity, Message
-from sickbay.topics import BACKFILL, CHANGES, EVENTS, SCHEMAS, STEPS, TELEMETRY, TOPOLOGY
+from sickbay.topics import BACKFILL, CHANGES, EVENTS, SCHEMAS, STEPS, TELEMETRY, TOPICS, TOPOLOGY
 from streams.dead_letters import DeadLetters
 
 REMEMBERED = 200_000  # numbers of records that were taken
@@ -40,6 +40,7 @@ class _Seen(NamedTuple):
 
     store: Handed | None
     number: Number | None = None
+    digest: int = 0
     reason: str = ""
 
 
@@ -50,7 +51,7 @@ class Handing:
     admission: Admission
     frames: Layouts
     stored: Callable[[Sequence[Handed]], list[LogError | None]]
-    _taken: OrderedDict[Number, None] = field(default_factory=OrderedDict)
+    _taken: OrderedDict[Number, int] = field(default_factory=OrderedDict)
     _letters: DeadLetters = field(default_factory=DeadLetters)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -71,23 +72,27 @@ class Handing:
         if error is not None:
             return f"{TOO_LARGE}: {error}" if isinstance(error, TooLarge) else f"{type(error).__name__}: {error}"
         if one.number is not None:
-            self._taken[one.number] = None
+            self._taken[one.number] = one.digest
             while len(self._taken) > REMEMBERED:
                 self._taken.popitem(last=False)
         return ""
 
     def _look(self, told: Handed, grant: Grant, now_ms: int) -> _Seen:
         record = Record(told.topic, 0, 0, now_ms, told.key, told.value)
+        digest = 0
         try:
             number = self._checked(record, grant)
+            if number is not None:
+                digest = _digest(record)
+                if number in self._taken:
+                    _same(self._taken[number], digest, number)
+                    return _Seen(None)
         except (_NotAllowed, UnknownLayout) as error:
             return _Seen(None, reason=str(error)[:300])
         except ValueError as error:
             letter = self._letters.letter(record, str(error))
             return _Seen(None if letter is None else Handed(letter.topic, letter.key, letter.value))
-        if number is not None and number in self._taken:
-            return _Seen(None)
-        return _Seen(told, number)
+        return _Seen(told, number, digest)
 
     def _checked(self, record: Record, grant: Grant) -> Number | None:
         """The record's number, None for a fact that has none. Raises _NotAllowed, UnknownLayout, ValueError."""
@@ -107,6 +112,18 @@ class Handing:
         return None
 
 
+def _digest(record: Record) -> int:
+    """What tells a record from another; 0 for the empty frame that stands in an old one's place, beside itself."""
+    value = record.value or b""
+    return 0 if record.topic == TELEMETRY and wire.is_emptied(value) else hash(value)
+
+
+def _same(known: int, digest: int, number: Number) -> None:
+    """A repeat is what was told before: else Refused, as readers would pass over it in silence."""
+    if known and digest and known != digest:
+        raise Refused(f"{number[1]} uses its number {number[3]} again, for something else: was its spool put back?")
+
+
 def _fact(record: Record, grant: Grant) -> None:
     """What an agent tells of itself beside its readings. Raises _NotAllowed, and ValueError for what is none."""
     value, key = record.value or b"", _text(record.key)
@@ -123,8 +140,10 @@ def _fact(record: Record, grant: Grant) -> None:
         if not isinstance(change, Change) or change.target != key:
             raise Refused("not a change under the key of its target")
         _hers(owner(change.target) if ":" in owner(change.target) else f"{Kind.HOST}:{owner(change.target)}", grant)
+    elif record.topic not in TOPICS:  # of a newer agent: it must not wait for ever
+        raise Refused(f"there is no topic {record.topic[:80]!r} here")
     else:
-        raise _NotAllowed(f"nobody may write to {record.topic[:80]!r} here")
+        raise _NotAllowed(f"nobody may write to {record.topic!r} here")
 
 
 def _own(message: Message, grant: Grant) -> None:

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
+from collectors.formats.masking import struck
 from collectors.listen import Allowed, Reader, Request, Told, Unfit
 from collectors.poll import Outgoing
 from sickbay import actions
@@ -83,8 +84,8 @@ def _change(one: _Change, request: Request, zone: tzinfo | None) -> Change:
         raise Unfit(f"no time: {at_ms}")
     who = f"{one.who} ({request.sender})" if one.who else request.sender
     return Change(
-        target=found[0], what=one.what.strip(), at_ms=at_ms, who=who[:1000], old=one.old, new=one.new,
-        message=one.message,
+        target=found[0], what=one.what.strip(), at_ms=at_ms, who=who[:1000], old=struck(one.old), new=struck(one.new),
+        message=struck(one.message),
     )  # fmt: skip
 
 

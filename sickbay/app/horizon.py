@@ -19,8 +19,10 @@ from sickbay.actions import Control
 from sickbay.app.feature_windows import FeatureWindows
 from sickbay.cohorts import runs
 from sickbay.components import Kind
+from sickbay.edges import log_key
 from sickbay.log import Record
 from sickbay.messages import AnyMessage, Change, Edge, Event, Identity, Placement, Progress, Severity, Step
+from sickbay.owners import switches_among
 from sickbay.placement import Placements
 from sickbay.topics import CONTROL, FEATURES
 from sickbay.topology import Topology
@@ -60,6 +62,7 @@ class Horizon:
     _edges: dict[bytes, Edge] = field(default_factory=dict)
     _fresh_edges: list[Edge] = field(default_factory=list)
     _fresh_modules: bool = False
+    _hosts: frozenset[str] = frozenset()  # that run jobs
     _fresh_placements: list[Placement] = field(default_factory=list)
 
     def take(self, record: Record, message: AnyMessage | None = None) -> bool:
@@ -117,16 +120,19 @@ class Horizon:
         at `frontier_ms` or before are told: later ones are not whole yet."""
         self.forget(now_ms - HORIZON_MS if before_ms is None else before_ms)
         renamed = self._ports.settle()
+        if self._fresh_placements:
+            self.placements, self._fresh_placements = self.placements.add(self._fresh_placements), []
+            self._hosts |= {host for place in self.placements for host in place.hosts}
+            self._fresh_edges += self._switches()
         if self._fresh_modules or renamed:
             self._fresh_edges += self._modules()
             self._fresh_modules = False
         if self._fresh_edges or renamed:
+            self._fresh_edges += self._switches()
             fresh, self._fresh_edges = [*self._fresh_edges, *lanes_among(self._fresh_edges)], []
             self._as_told = self._as_told.add(fresh)
             named = self.topology.add(map(self._ports.edge, fresh)) if not renamed else None
             self.topology = named or self._as_told.renamed(self._ports.edge)
-        if self._fresh_placements:
-            self.placements, self._fresh_placements = self.placements.add(self._fresh_placements), []
         events = in_order(self._told(now_ms))
         return Case(
             now_ms=now_ms,
@@ -137,6 +143,7 @@ class Horizon:
             features=self.windows.until(frontier_ms, self._ports.canonical),
             window_ms=self.window_ms,
             topology=self.topology,
+            named=self._ports.canonical,
             placements=self.placements,
             changes=tuple(sorted(self.changes.values(), key=lambda one: (one.at_ms or 0, one.target, one.what))),
             maintenance=tuple(sorted(self.maintenance.values(), key=lambda one: (one.at_ms, one.target, one.by))),
@@ -164,6 +171,13 @@ class Horizon:
             if self._edges.get(key) != edge:
                 self._edges[key] = edge
                 news.append(edge)
+        return news
+
+    def _switches(self) -> list[Edge]:
+        """Switches that the cables tell, where that is news."""
+        told = {log_key(edge): edge for edge in switches_among(self._edges.values(), self._hosts)}
+        news = [edge for key, edge in told.items() if key.encode() not in self._edges]
+        self._edges |= {key.encode(): edge for key, edge in told.items()}
         return news
 
     def forget(self, before_ms: int) -> None:

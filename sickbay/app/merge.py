@@ -18,13 +18,16 @@ from collectors.modules import shared_modules
 from collectors.neighbours import Bounds, bounds
 from collectors.sweeps import partial_sweeps
 from diagnosis.evidence import in_order
+from sickbay.actions import Control
 from sickbay.cohorts import runs
-from sickbay.components import UNKNOWN, Kind, Name, name
+from sickbay.components import UNKNOWN, Kind, Name, host_of, kind_of, name
 from sickbay.messages import Change, Edge, Event, Identity, Placement, Progress, Step, replace
+from sickbay.owners import switches_among
 from sickbay.placement import Placements
 from sickbay.schema import Samples
 
 NAMELESS_JOB = f"{Kind.JOB}:{UNKNOWN}"
+LONGEST_MS = 30 * 86_400_000  # of planned work: as for `sickbay maintenance add`
 OF_JOB = frozenset({Kind.JOB, Kind.RANK, Kind.PATH})  # what a job's own log speaks of
 
 
@@ -40,6 +43,7 @@ class Joined:
     steps: list[Step] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
     samples: list[Samples] = field(default_factory=list)
+    declared: list[Control] = field(default_factory=list)
 
 
 def merge(inputs: Sequence[Gathered], host: str | None, zone: tzinfo) -> tuple[Names, Joined]:
@@ -61,11 +65,22 @@ def merge(inputs: Sequence[Gathered], host: str | None, zone: tzinfo) -> tuple[N
     modules = map(joiner.names.ports.module, joiner.joined.identities)
     joiner.joined.edges += [*shared_modules(modules), *lanes_among(joiner.joined.edges)]
     joiner.joined.edges += runs(joiner.joined.changes)
+    joiner.joined.edges += [*switches_among(joiner.joined.edges, _hosts(joiner.joined))]
     joiner.joined.events += partial_sweeps(inputs)
     placements = Placements(joiner.joined.placements)
     placed = [_with_job(event, placements) for event in joiner.joined.events]
     joiner.joined.events = in_order(codes.in_context(in_order(placed)))
     return joiner.names, joiner.joined
+
+
+def _hosts(joined: Joined) -> set[str]:
+    """Hosts that run jobs, measure themselves or have accelerators: no switch does."""
+    placed = {host for place in joined.placements for host in place.hosts}
+    measured = {
+        host_of(one) or "" for each in joined.samples if each.table in ("host", "accelerator") for one in each.component
+    }
+    told = {host_of(one.component) or "" for one in joined.events if kind_of(one.component) is Kind.ACCELERATOR}
+    return (placed | measured | told) - {"", UNKNOWN}
 
 
 def _with_job(event: Event, placements: Placements) -> Event:
@@ -140,6 +155,12 @@ class _Joiner:
             joined.edges.append(replace(record, child=child, parent=parent, source=record.source or path))
         elif isinstance(record, Samples):
             joined.samples.append(self._samples(record, host, at))
+        elif isinstance(record, Control):
+            until = dater.at_ms(reading.until)
+            # Work that no time bounds, or that ends in years, would excuse everything.
+            if at is not None and until is not None and until - at <= LONGEST_MS:
+                target = self._name(record.target, host, job)
+                joined.declared.append(replace(record, target=target, at_ms=at, from_ms=at, until_ms=until))
         elif isinstance(record, Change):
             joined.changes.append(replace(record, at_ms=record.at_ms if record.at_ms is not None else at))
 

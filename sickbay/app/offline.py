@@ -105,6 +105,7 @@ def case_of(joined: Joined) -> Case:
         sampling_ms=sampling,
         topology=Topology(joined.edges),
         placements=Placements(joined.placements),
+        maintenance=tuple(sorted(joined.declared, key=lambda one: (one.at_ms, one.target, one.by))),
     )
 
 

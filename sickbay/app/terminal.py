@@ -11,6 +11,7 @@ from rich.text import Text
 
 from sickbay.answer import Answer, EventRow, IncidentRow, InputRow
 from sickbay.app.labels import labels
+from sickbay.components import called
 from sickbay.plain import plain
 
 _COLOURS = {"fatal": "bold red", "error": "red", "warning": "yellow", "info": "dim"}
@@ -33,7 +34,9 @@ def print_answer(answer: Answer, lang: str = "en", console: Console | None = Non
     if not answer.incidents:
         out.print(_nothing(answer, words))
         for event in worst(answer.events):
-            out.print(Text(f"  {_when(event.at)}{plain(event.component)}  {event.code or event.kind}  x{event.count}"))
+            out.print(
+                Text(f"  {_when(event.at)}{plain(called(event.component))}  {event.code or event.kind}  x{event.count}")
+            )
     if any("~" in incident.component.partition(":")[2][:1] for incident in answer.incidents):
         out.print(Text(words["name_host"], style="dim"))
     _inputs(out, answer, words)
@@ -57,15 +60,14 @@ def worst(events: tuple[EventRow, ...], count: int = 5) -> list[EventRow]:
 def print_incident(out: Console, incident: IncidentRow, words: Mapping[str, str]) -> None:
     """One incident: what, how sure, what to do, since when, why, and what speaks against it."""
     sure = f"{words['sure']} {incident.probability:.0%}"
-    head = f"{incident.verdict.upper()}  {plain(incident.component)}  {incident.fault}  {sure}"
+    head = f"{incident.verdict.upper()}  {plain(called(incident.component))}  {incident.fault}  {sure}"
     out.print(Text(head, style=_COLOURS[incident.severity]))
     out.print(Text(f"  {plain(incident.summary)}"))
     out.print(Text(f"  {words['do']}: {incident.action}", style="bold"))
     for number, step in enumerate(incident.plan, 1):
         approval = f" ({words['approval']})" if step.needs_approval else ""
-        out.print(
-            Text(f"    {number}. {step.do} {plain(step.target)} [{step.when}]{approval} {plain(step.why)}".rstrip())
-        )
+        line = f"    {number}. {step.do} {plain(called(step.target))} [{step.when}]{approval} {plain(step.why)}"
+        out.print(Text(line.rstrip()))
     out.print(Text(f"  {words['onset']}: {incident.onset or words['unknown_time']}"))
     for title, rows in ((words["because"], incident.evidence), (words["against"], incident.against)):
         if rows:
@@ -75,7 +77,7 @@ def print_incident(out: Console, incident: IncidentRow, words: Mapping[str, str]
             out.print(Text(f"    - {plain(row.says)}{where}"))
         if len(rows) > MAX_LINES:
             out.print(Text(f"    … {len(rows) - MAX_LINES} {words['more']}", style="dim"))
-    rivals = [f"{plain(suspect.component)} {suspect.probability:.0%}" for suspect in incident.suspects[1:4]]
+    rivals = [f"{plain(called(suspect.component))} {suspect.probability:.0%}" for suspect in incident.suspects[1:4]]
     if rivals:
         out.print(Text(f"  {words['rivals']}: {', '.join(rivals)}"))
     if incident.test:

@@ -87,7 +87,7 @@ class Tokens:
         self._path = Path(settings.tokens_file)
         self._grants: dict[str, Grant] = {}
         self._stamp: tuple[int, int] = (0, 0)
-        self._looked = 0.0
+        self._looked, self._trouble = 0.0, ""
         self._load()
 
     def grant(self, authorization: str) -> Grant | None:
@@ -111,8 +111,11 @@ class Tokens:
             if self._stamp != self._stamped():
                 self._load()
                 self._say(f"listen: {len(self._grants)} tokens read anew")
+            self._trouble = ""
         except (ConfigError, OSError) as error:
-            self._say(f"listen: the tokens stay as they were: {error}")
+            if str(error) != self._trouble:
+                self._say(f"listen: the tokens stay as they were: {error}")
+            self._trouble = str(error)
 
     def _stamped(self) -> tuple[int, int]:
         told = self._path.stat()

@@ -29,9 +29,12 @@ def agent(
 
     SIGHUP makes it read its settings again. Ends on SIGTERM with everything spooled.
     """
+    import os
     import signal
     import threading
 
+    # Before numpy is loaded: it begins a thread for each processor, of 200 on a host, and the agent multiplies nothing.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from collectors.agent import start
     from sickbay.commands.output import complain
     from sickbay.log import wall_ms

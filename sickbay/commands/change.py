@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from sickbay.commands.output import deliver, usage, write_json
+from sickbay.commands.output import complain, deliver, usage, write_json
 from sickbay.commands.settings import ConfigFile, settings_of
 
 MAX_WORDS = 1_000
@@ -28,7 +28,9 @@ def change(
 
     Exit status: 0; 2 no such part or time.
     """
+    from collectors.formats.masking import struck
     from sickbay.app.declaring import Unfit, moment, parts, tell_change
+    from sickbay.app.strangers import warnings
     from sickbay.clock import rfc3339
     from sickbay.commands.people import shared_log, user, zone_of
     from sickbay.log import wall_ms
@@ -45,17 +47,18 @@ def change(
         return usage(f"change {do}", "one part and one word for what was changed: sickbay change post n1 driver")
     said = Change(
         target=found[0], what=what.strip()[:MAX_WORDS], at_ms=at_ms, who=(who or user())[:MAX_WORDS],
-        old=old[:MAX_WORDS], new=new[:MAX_WORDS], message=note[:MAX_WORDS],
+        old=struck(old)[:MAX_WORDS], new=struck(new)[:MAX_WORDS], message=struck(note)[:MAX_WORDS],
     )  # fmt: skip
     log = shared_log(settings.log)
     try:
         tell_change(log, said)
+        complain(*(f"sickbay change post: {text}" for text in warnings(log, [said.target])))
     finally:
         log.close()
     if json:
         write_json(encode(said))
     else:
-        words = f"{said.old or '?'} to {said.new or '?'}" if said.old or said.new else ""
-        line = plain(f"told: {said.what} of {said.target} {words} at {rfc3339(said.at_ms)} by {said.who}")
+        words = f" {said.old or '?'} to {said.new or '?'}" if said.old or said.new else ""
+        line = plain(f"told: {said.what} of {said.target}{words} at {rfc3339(said.at_ms)} by {said.who}")
         deliver(lambda: print(line))
     return 0

@@ -18,13 +18,22 @@ def doctor(
     config: ConfigFile = None,
     json: Annotated[bool, Parameter(help="JSON on standard output.", negative="")] = False,
 ) -> int:
-    """Check this installation and its settings; with --config, also what an agent could read on this host, and Slurm.
+    """Check this installation and what its settings name: log, poll sources, listener; nobody is asked anything.
+
+    With --config, also what an agent could read on this host, and whether Slurm answers.
 
     Exit status 0 if all that is needed is there and right, else 1.
     """
     from sickbay.doctor import examine
 
-    checks = [*examine(), _settings(config), *_sources(config), *_scheduler(config)]
+    checks = [
+        *examine(),
+        _settings(config),
+        *_parts(config),
+        *_way(config),
+        *_sources(config),
+        *_scheduler(config),
+    ]
     if json:
         import msgspec
 
@@ -44,7 +53,44 @@ def _settings(config: "Path | None") -> "Check":
     except ConfigError as error:
         return Check("settings", False, str(error), "correct the file: docs/reference.md has every setting")
     told = str(config or DEFAULT) if config or DEFAULT.is_file() else "no file: the defaults"
-    return Check("settings", True, f"{told}; the log: {found.log.brokers or found.log.path}")
+    return Check("settings", True, f"{told}; the log: {found.log.url or found.log.brokers or found.log.path}")
+
+
+def _parts(config: "Path | None") -> "list[Check]":
+    """Each part that the settings name, begun as `up` and `poll` would."""
+    from sickbay.config import ConfigError
+
+    try:
+        settings = settings_of(config)
+    except ConfigError:
+        return []  # the check of the settings tells it
+    from sickbay.app.setting_checks import checks
+
+    return checks(settings)
+
+
+def _way(config: "Path | None") -> "list[Check]":
+    """Whether the listener of an agent takes its records; nothing where the settings name none."""
+    from sickbay.config import ConfigError
+    from sickbay.doctor import Check
+    from sickbay.log import LogError
+
+    try:
+        settings = settings_of(config)
+    except ConfigError:
+        return []  # the check of the settings tells it
+    if config is None or settings.log.engine != "https":
+        return []
+    from sickbay.log.https_appender import HttpsAppender
+    from sickbay.topics import TOPICS
+
+    try:
+        appender = HttpsAppender(settings.log, TOPICS)
+        appender.tried()
+        appender.close()
+    except LogError as error:
+        return [Check("way", False, str(error), "see [log] url, ca_file and token_file")]
+    return [Check("way", True, f"{settings.log.url} takes records")]
 
 
 def _sources(config: "Path | None") -> "list[Check]":
@@ -94,7 +140,9 @@ def _scheduler(config: "Path | None") -> "list[Check]":
     except ConfigError:
         return []  # the check of the settings tells it
     except PollFailed as error:
-        return [Check("slurm", False, str(error))]
+        return [
+            Check("slurm", False, str(error), "let `scontrol ping` work for this user: [slurm] bin, conf, timeout_s")
+        ]
     if found.get("ReturnToService") == RETURNS_ANY:
         return [Check("slurm", None, UNTESTED, "set ReturnToService=1 in slurm.conf: Sickbay's tests then come first")]
     return [Check("slurm", True, f"answers; ReturnToService={found.get('ReturnToService', '')}")]

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from sickbay.commands.output import deliver, usage, write_json
+from sickbay.commands.output import complain, deliver, usage, write_json
 from sickbay.commands.settings import ConfigFile, settings_of
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ def maintenance(
 
 def _added(settings: "Config", told: list[str], times: tuple[str, str], by: str, note: str) -> "list[Declared]":
     from sickbay.app.declaring import moment, parts, tell_work, work
+    from sickbay.app.strangers import warnings
     from sickbay.commands.people import shared_log, zone_of
     from sickbay.log import wall_ms
 
@@ -64,6 +65,7 @@ def _added(settings: "Config", told: list[str], times: tuple[str, str], by: str,
     log = shared_log(settings.log)
     try:
         tell_work(log, found)
+        complain(*(f"sickbay maintenance add: {text}" for text in warnings(log, [one.control.target for one in found])))
     finally:
         log.close()
     return found

@@ -29,7 +29,8 @@ def complain(*lines: str) -> None:
     from sickbay.plain import plain
 
     text = "\n".join(map(plain, lines))
-    _quietly(lambda: print(text, file=sys.stderr, flush=True), sys.stderr)
+    if text:
+        _quietly(lambda: print(text, file=sys.stderr, flush=True), sys.stderr)
 
 
 def usage(command: str, text: str) -> int:

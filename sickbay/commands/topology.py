@@ -28,7 +28,11 @@ def topology(
     config: ConfigFile = None,
     dry_run: Annotated[bool, Parameter(help="Only say what would change.", negative="")] = False,
     replace: Annotated[
-        list[str] | None, Parameter(help="For import: end what this source told and the files do not.", negative="")
+        list[str] | None,
+        Parameter(
+            help="For import: end what this source told and the files do not; without a file all that it told.",
+            negative="",
+        ),
     ] = None,
     at: Annotated[str, Parameter(help="For show: as it was then: RFC 3339, now, or so long from now.")] = "",
     conflicts: Annotated[bool, Parameter(help="For show: what sources contradict each other in.", negative="")] = False,
@@ -39,7 +43,7 @@ def topology(
     Exit status: 0; 2 no such file, part or time, or files that tell no topology.
     """
     parts = told or []
-    if do == "import" and not parts:
+    if do == "import" and not parts and not replace:
         return usage("topology import", "which files? such as hosts.csv, topology.conf or the output of ibnetdiscover")
     if do == "import" and (at or conflicts):
         return usage("topology import", "--at and --conflicts are for show")
@@ -59,7 +63,7 @@ def _import(settings: "Config", paths: list[Path], replaced: tuple[str, ...], dr
 
     files = of_files(paths)
     complain(*(f"sickbay topology import: {text}" for text in (*files.problems, *files.notes)[:SHOWN]))
-    if not files.known.edges:
+    if paths and not files.known.edges:
         return usage("topology import", "nothing in these files tells what hangs on what")
     if replaced and (files.unparsed or files.problems):
         return usage(

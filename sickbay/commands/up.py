@@ -27,8 +27,9 @@ def up(
         Parameter(help="Watch a made-up site of four hosts, whose cards fall off the bus, and act on it.", negative=""),
     ] = False,
     listen: Annotated[
-        str, Parameter(help="HOST:PORT to take in at what others send (default: [listen] address, if there).")
-    ] = "",
+        str | bool,
+        Parameter(help="Take in what others send, at HOST:PORT (default: [listen] address).", negative=""),
+    ] = False,
     seconds: Annotated[float | None, Parameter(help="End after so long (default: on SIGTERM or Ctrl-C).")] = None,
 ) -> int:
     """Run all of Sickbay in one process: stages, poller, remediation and agents, on the log that the settings name.
@@ -68,7 +69,7 @@ def up(
     return end(service, log, service.run())
 
 
-def listening_at(config: "Config", address: str, pod: str = "") -> "Config":
+def listening_at(config: "Config", listen: str | bool, pod: str = "") -> "Config":
     """The settings with what the command line says of the listener. Raises ConfigError."""
     import re
 
@@ -77,6 +78,9 @@ def listening_at(config: "Config", address: str, pod: str = "") -> "Config":
     from sickbay.config import ConfigError
     from sickbay.source_settings import LISTEN
 
+    if listen is True and not config.listen.address:
+        raise ConfigError("--listen: [listen] address is empty: name HOST:PORT, such as 0.0.0.0:9443")
+    address = listen if isinstance(listen, str) else ""
     if not re.fullmatch(LISTEN, address):
         raise ConfigError(f"--listen {address[:80]!r}: must be HOST:PORT, such as 0.0.0.0:9443")
     told = {key: value for key, value in (("address", address), ("pod", pod)) if value}

@@ -20,8 +20,17 @@ from sickbay.topics import MIB, Topic
 
 CALL_S = 10.0  # for one request, from the first byte to the last of its answer
 WAITING_BYTES = 6 * MIB  # that wait for a request: a courier hands over 4 MiB
+LEAST_BYTES = 64 << 10
 MAX_ANSWER = 1 * MIB
 MAX_SECRET = 4096
+_NO_CA = ": name its authority, or the certificate itself, in [log] ca_file"
+_TRUST = {  # codes of OpenSSL's x509_vfy.h
+    10: ": renew it on the listener, or set this host's clock",
+    9: ": set this host's clock",
+    18: _NO_CA, 19: _NO_CA, 20: _NO_CA, 21: _NO_CA,
+    62: ": [log] url must name the listener as its certificate does",
+    64: ": [log] url must name the listener as its certificate does",
+}  # fmt: skip
 
 
 class HttpsOutcome:
@@ -62,6 +71,7 @@ class HttpsAppender:
         self._connection: http.client.HTTPSConnection | None = None
         self._waiting: list[tuple[Handed, HttpsOutcome]] = []
         self._lock = threading.RLock()
+        self._most = WAITING_BYTES  # of one request, as far as is known
         self._closed = False
 
     def append(self, topic: str, key: bytes, value: bytes | None, *, partition: int | None = None) -> HttpsOutcome:
@@ -72,7 +82,7 @@ class HttpsAppender:
             if self._closed:
                 raise Closed("the appender was closed")
             waiting = sum(len(one.value or b"") for one, _ in self._waiting) + len(value or b"")
-            if len(self._waiting) >= MAX_RECORDS or (self._waiting and waiting > WAITING_BYTES):
+            if len(self._waiting) >= MAX_RECORDS or (self._waiting and waiting > self._most):
                 self.flush()
             self._waiting.append((Handed(topic, key, value), outcome))
         return outcome
@@ -98,19 +108,36 @@ class HttpsAppender:
                 self._closed = True
                 self._let_go()
 
+    def tried(self) -> None:
+        """Ask with nothing to say: whether the listener is there, trusted, and knows the token. Raises LogError."""
+        with self._lock:
+            self._answers([], CALL_S)
+
     def _sent(self, records: list[Handed], limit_s: float) -> list[LogError | None]:
+        deadline = time.monotonic() + limit_s
+        try:
+            return [_error(reason) for reason in self._answers(records, limit_s)]
+        except TooLarge as error:  # the listener's own limit may be lower than what goes together here
+            half, left = len(records) // 2, deadline - time.monotonic()
+            if half and left > 0:
+                self._most = max(LEAST_BYTES, sum(len(one.value or b"") for one in records) // 2)
+                return self._sent(records[:half], left) + self._sent(records[half:], deadline - time.monotonic())
+            return [error if len(records) == 1 else LogBusy(str(error)) for _ in records]
+        except LogError as error:
+            return [error for _ in records]
+
+    def _answers(self, records: list[Handed], limit_s: float) -> list[str]:
         try:
             answers = decode_answers(self._posted(encode(records), time.monotonic() + limit_s))
             if len(answers) != len(records):
                 raise LogBusy(f"the listener answered for {len(answers)} of {len(records)} records")
         except (OSError, http.client.HTTPException, ValueError) as error:
             self._let_go()
-            text = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            return [LogBusy(f"https://{self._host}:{self._port}: {text}") for _ in records]
-        except LogError as error:
+            raise LogBusy(f"https://{self._host}:{self._port}: {_why(error)}") from None
+        except LogError:
             self._let_go()
-            return [error for _ in records]
-        return [_error(reason) for reason in answers]
+            raise
+        return answers
 
     def _posted(self, body: bytes, deadline: float) -> bytes:
         """The answer's body. A kept connection that the other side closed meanwhile is opened anew, once."""
@@ -130,11 +157,18 @@ class HttpsAppender:
         elif self._connection.sock is not None:
             self._connection.sock.settimeout(left)
         head = {"Content-Type": TYPE} | ({"Authorization": f"Bearer {self._token}"} if self._token else {})
-        self._connection.request("POST", self._path, body, head)
+        try:
+            self._connection.request("POST", self._path, body, head)
+        except (BrokenPipeError, ConnectionResetError):  # it may have answered before it had all
+            if self._connection.sock is None:
+                raise
         with self._connection.getresponse() as answer:
             told = _bounded(answer, deadline)
+        if answer.status == 413:
+            raise TooLarge(f"https://{self._host}:{self._port}: {_words(told)}: raise its [listen] max_bytes")
         if answer.status != 200:
-            raise LogBusy(f"https://{self._host}:{self._port} answers {answer.status}: {_words(told)}")
+            hint = ": look at [log] token_file" if answer.status == 401 else ""
+            raise LogBusy(f"https://{self._host}:{self._port} answers {answer.status}: {_words(told)}{hint}")
         return told
 
     def _let_go(self) -> None:
@@ -151,6 +185,15 @@ def _bounded(answer: http.client.HTTPResponse, deadline: float) -> bytes:
         if size > MAX_ANSWER or time.monotonic() > deadline:
             raise OSError("the answer is too long, or takes too long")
     return b"".join(parts)
+
+
+def _why(error: Exception) -> str:
+    """What went wrong, and what is to be done where that is known."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {error.verify_message}{_TRUST.get(error.verify_code, '')}"
+    if isinstance(error, ssl.SSLError) and "WRONG_VERSION" in str(error.reason):
+        return "no TLS is spoken there: is it the port of a listener or relay?"
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 def _words(body: bytes) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from kafka.net.compat import KafkaNetClient
 
+from sickbay.addresses import is_loopback
 from sickbay.log import LogError
 from sickbay.log.kafka_errors import explained
 from sickbay.settings import LogSettings
@@ -43,6 +44,8 @@ def checked(settings: LogSettings) -> None:
         raise LogError("[log] brokers is empty: name some brokers as host:port,host:port")
     if settings.sasl and not (settings.user and settings.password_file):
         raise LogError(f'[log] sasl = "{settings.sasl}" needs user and password_file')
+    if settings.sasl == "PLAIN" and not (settings.tls or all(map(_own, settings.brokers.split(",")))):
+        raise LogError('[log] sasl = "PLAIN" would send the password unencrypted: set tls = true, or use SCRAM')
     if bool(settings.certificate_file) != bool(settings.private_key_file):
         raise LogError("[log] certificate_file and private_key_file belong together")
     for key in ("ca_file", "certificate_file", "private_key_file"):
@@ -51,6 +54,10 @@ def checked(settings: LogSettings) -> None:
             raise LogError(f"[log] {key} is set but tls is not true")
         if path:
             _text(key, path)
+
+
+def _own(broker: str) -> bool:
+    return is_loopback(broker.rpartition(":")[0].strip("[]"))
 
 
 def password(settings: LogSettings) -> str:

@@ -14,12 +14,13 @@ from sickbay.app import declaring
 from sickbay.app.declaring import Declared, Unfit, declared_work, ended, moment, parts, tell_work, work
 from sickbay.app.ledger_lines import CONTROL, controls_of
 from sickbay.cli import main
+from sickbay.edges import log_key
 from sickbay.log import Task
 from sickbay.log.memory import MemoryLog
 from sickbay.log.reading import records
 from sickbay.log.sqlite import SqliteLog
-from sickbay.messages import Change
-from sickbay.topics import CHANGES
+from sickbay.messages import Change, Edge, Relation
+from sickbay.topics import CHANGES, TOPOLOGY
 
 NOW = 1_790_000_000_000
 HOUR = 3_600_000
@@ -98,6 +99,35 @@ def test_what_cannot_be_declared_is_refused_and_nothing_is_written(
     assert main(["maintenance", *arguments]) == 2
     assert says in capsys.readouterr().err
     assert controls(log) == []
+
+
+def topology(log: SqliteLog, *edges: tuple[str, str]) -> None:
+    appender = log.appender()
+    for child, parent in edges:
+        edge = Edge(child=child, parent=parent, relation=Relation.ATTACHED_TO, source="inventory:x")
+        appender.append(TOPOLOGY, log_key(edge).encode(), messages.encode(edge))
+    appender.flush()
+    appender.close()
+
+
+def test_a_part_that_the_topology_does_not_name_is_pointed_out(
+    log: SqliteLog, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["change", "post", "switch:leaf9", "config"]) == 0
+    out, said = capsys.readouterr()
+    assert said == "", "who knows no switch cannot judge"
+    assert "  " not in out
+    topology(log, ("host:n1", "switch:leaf-8"), ("port:n2/e0", "port:leaf-7/e1"))
+    assert main(["change", "post", "switch:leaf-9", "config"]) == 0
+    out, said = capsys.readouterr()
+    assert out.startswith("told: ")
+    assert "did you mean switch:leaf-8?" in said
+    for known in ("switch:leaf-8", "switch:leaf-7", "n2", "rack:r1"):
+        assert main(["change", "post", known, "config"]) == 0
+        assert capsys.readouterr().err == "", known
+    assert main(["maintenance", "add", "n[1-3]", "--until", "2h"]) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "host:n3" in line
 
 
 def test_a_change_is_posted(log: SqliteLog, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from sickbay.edges import log_key
 from sickbay.log import Task
 from sickbay.log.reading import records
 from sickbay.log.sqlite import SqliteLog
-from sickbay.messages import Edge, Event, Relation, decode, encode
+from sickbay.messages import Edge, Event, Identity, Relation, decode, encode
 from sickbay.topics import EVENTS, TOPICS, TOPOLOGY
 
 HOSTS = "host,rack,pdu_a,cdu\nh1,r1,p1,c1\nh2,r1,p1,c1\n"
@@ -155,6 +155,16 @@ def test_edges_keep_the_times_and_sources_that_a_file_tells(log: SqliteLog, caps
     assert in_log(log) == [edge]
 
 
+def test_a_source_that_is_gone_for_good_is_ended_without_a_file(
+    log: SqliteLog, hosts: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told(capsys, "import", hosts)
+    found = told(capsys, "import", "--replace", "inventory")
+    assert (len(found["ended"]), found["new"]) == (6, [])
+    newest = {log_key(one): one for one in in_log(log)}
+    assert all(one.to_ms is not None for one in newest.values())
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -181,3 +191,20 @@ def test_bad_usage_says_what_to_do(
 def test_keys_keep_every_source_apart() -> None:
     one = Edge(child="host:h1", parent="rack:r1", relation=Relation.PART_OF, source="netbox")
     assert log_key(one) == "host:h1 part_of rack:r1 netbox"
+
+
+def test_a_port_is_found_under_any_of_its_names_and_contradicts_nobody(
+    log: SqliteLog, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    port = Identity(host="h1", kind="port", index="mlx5_0/1", name="eth2")
+    heard = Edge(child="port:h1/mlx5_0/1", parent="port:leaf1/3", relation=Relation.LINK_END, source="fabric")
+    append = log.appender()
+    append.append(TOPOLOGY, b"h1 port mlx5_0/1", encode(port))
+    append.append(TOPOLOGY, log_key(heard).encode(), encode(heard))
+    append.flush()
+    (tmp_path / "cables.csv").write_text("host,port,switch,switch_port\nh1,eth2,leaf1,3\n", "utf-8")
+    assert told(capsys, "import", "cables.csv")["conflicts"] == []
+    for name in ("port:h1/eth2", "port:h1/mlx5_0/1"):
+        shown = told(capsys, "show", name)["shown"]
+        assert (shown["component"], shown["other_end"]) == ("port:h1/mlx5_0/1", "port:leaf1/3")
+        assert {one["source"] for one in shown["versions"]} >= {"fabric", "inventory:cables.csv"}

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import settings as settings_of_tests
@@ -194,3 +195,17 @@ def _rows(scrape: Callable[..., object], text: str, at_ms: int) -> list[object]:
         for one in found
         if isinstance(one, Samples)
     ]
+
+
+def test_a_counter_that_two_exporters_tell_is_told_by_one_of_them(tmp_path: Path) -> None:
+    labels = '{gpu="0",UUID="GPU-a",pci_bus_id="00000000:1B:00.0",Hostname="n1"}'
+    body = f"DCGM_FI_DEV_POWER_USAGE{labels} 600\nDCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{labels} %d\n"
+    with serving(page(body % 105)) as first, serving(page(body % 100)) as second:
+        host = host_of(settings(tmp_path, "n1", exporters=(first, second)), lambda source: None)
+        one, other = (AcceleratorExporter(host, url, place) for place, url in enumerate((first, second)))
+        cards = [tables(source.collect(NOW))["accelerator"].values for source in (one, other)]
+        later = tables(other.collect(NOW + accelerator_exporter.LATE_MS + 1))["accelerator"].values
+    assert [values["power_watts"].tolist() for values in cards] == [[600.0], [600.0]]
+    assert cards[0]["energy_millijoules_total"].tolist() == [105.0]
+    assert np.isnan(cards[1]["energy_millijoules_total"]).all()
+    assert later["energy_millijoules_total"].tolist() == [100.0]  # the first fell silent

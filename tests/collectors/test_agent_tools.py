@@ -183,6 +183,37 @@ def test_a_tool_that_is_not_there_is_absence_and_one_that_falls_silent_is_blindn
 
 
 @pytest.mark.parametrize(
+    "said",
+    [
+        tool.ToolFailed("mlxlink -d mlx5_0: -E- Permission denied"),
+        tool.ToolFailed("mlxlink: Failed to open device: mlx5_0"),
+        '{"status": {"code": 1, "message": "Permission denied"}}',
+    ],
+)
+def test_a_missing_right_is_blindness_from_the_first_answer_on(tmp_path: Path, said: Exception | str) -> None:
+    told = OpticMlxlink(host(fabric(tmp_path, interface=True)), always(said)).collect(NOW)
+    assert told.problem
+    assert "as root" in State("optic_mlxlink", "blind", told.problem).help
+
+
+@pytest.mark.parametrize(
+    ("words", "refused"),
+    [
+        ("netlink error: Operation not permitted", True), ("You must be root", True), ("This requires root", True),
+        ("Could not open device at /dev/ipmi0 or /dev/ipmi/0", True), ("EACCES: insufficient permissions", True),
+        ("Operation not supported", False), ("No such device", False), ("root hub: no module", False),
+    ],
+)  # fmt: skip
+def test_tools_say_in_many_ways_that_a_right_is_missing(words: str, refused: bool) -> None:
+    assert tool.is_refused(tool.ToolFailed(words)) is refused
+
+
+def test_a_tool_that_complains_where_its_answer_should_be_is_heard() -> None:
+    with pytest.raises(tool.ToolFailed, match="Permission denied"):
+        tool.ask(("sh", "-c", "echo Permission denied; exit 1"), 5.0)
+
+
+@pytest.mark.parametrize(
     ("ratio", "told"), [("N/A", None), ("1.5e-254", 0.0), ("2E-5", 2e-5), ("7", None), ("9E9", None), ("x" * 999, None)]
 )
 def test_ratios_are_numbers_or_missing(ratio: str, told: float | None) -> None:
@@ -271,7 +302,8 @@ def test_a_package_that_rpm_lists_is_told_when_it_changes(tmp_path: Path) -> Non
 # --- one switch for "no driver calls at all"
 
 CALLING = {
-    "accelerator_amd_smi", "accelerator_nvml", "disk_health", "host_management", "optic_ethtool", "optic_mlxlink",
+    "accelerator_amd_smi", "accelerator_nvml", "disk_health", "host_management",
+    "host_management_log", "optic_ethtool", "optic_mlxlink",
 }  # fmt: skip
 
 
@@ -333,6 +365,13 @@ def test_without_driver_calls_no_tool_is_asked_and_no_process_begun(
         ),
         (State("optic_ethtool", "blind", "ethtool is not installed"), "install ethtool"),
         (State("host_storage", "hangs", "a collection takes over 4 s"), "does not answer"),
+        (State("accelerator_exporter", "blind", "http://h: no whole answer within 3 s"), "by hand"),
+        (State("accelerator_exporter", "blind", "http://h: values of 90 s ago: it no longer asks"), "log"),
+        (State("accelerator_nvml", "blind", "the driver tells of 7 of its 8 cards on the bus"), "lspci"),
+        (State("job_ras_1", "blind", "foo: [agent] collective_status: write host:port, such as 127.0.0.1:28028"), ""),
+        (State("job_ras", "blind", "127.0.0.1:1: what answers is no status service"), "collective_status"),
+        (State("second_look", "blind", "evidence cannot be kept: No space left on device"), "evidence_max_bytes"),
+        (State("host_management", "blind", "ipmitool sdr elist: prints more than 1024 KiB"), "by hand"),
         (State("nic_sysfs", "ok"), ""),
         (State("disk_health", "absent", "no NVMe disk"), ""),
     ],

@@ -1,6 +1,9 @@
 """Power and cooling by Redfish: against a server with recorded answers over TLS, and the fold over several looks."""
 
+import socket
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +12,10 @@ import pytest
 from collectors import facility_redfish, redfish_get
 from collectors.asking import Answers
 from collectors.facility_redfish import State, polled, sources
+from collectors.http_get import HttpError, address_of
 from collectors.poll import Polled, PollFailed
 from collectors.redfish_get import Told
+from sickbay.components import Kind
 from sickbay.config import ConfigError
 from sickbay.messages import Event
 from sickbay.settings import Config
@@ -246,3 +251,57 @@ def test_one_never_heard_of_has_no_row() -> None:
     told = Told({PDU: resource(PDU, "PowerDistribution")})
     found = polled(State(), Answers({"pdu:p1": told}, {"cdu:c1": "no route", "cdu:c2": "HttpError: answered 401"}), 1)
     assert rows(found) == {"pdu:p1": {"up": 1}, "cdu:c2": {"up": 1}}
+
+
+def test_members_on_several_pages_and_links_with_a_slash(server: Recorded) -> None:
+    page = f"{CDU}/Pumps?$skip=1"
+    more = resource(f"{CDU}/Pumps/2/", "Pump", Status=BAD)
+    server.answers[f"{CDU}/Pumps"] = collection(f"{CDU}/Pumps", f"{CDU}/Pumps/1") | {"Members@odata.nextLink": page}
+    server.answers[page] = collection(page, f"{CDU}/Pumps/2/")
+    server.answers[f"{CDU}/Pumps/2"] = 308  # as some controllers answer where the slash is missing
+    server.answers[f"{CDU}/Pumps/2/"] = more
+    (source,) = sources(config(server, "cdu:c1"))
+    assert kinds(source.poll(State(), 1000)) == [("cdu:c1", "cdu.pump_failed")]
+
+
+def test_members_of_another_shape_are_none() -> None:
+    odds: list[Any] = [5, "abc", {}, None, [None, 3, {"@odata.id": 7}, {"@odata.id": "//elsewhere/redfish/v1"}]]
+    for odd in odds:
+        answers: dict[str, Any] = {
+            ROOT + "/": {"Systems": link(f"{ROOT}/Systems")}, f"{ROOT}/Systems": {"Members": odd}
+        }  # fmt: skip
+        told = redfish_get.unit(answers.__getitem__, Kind.HOST)
+        assert (len(told.resources), told.missing) == (1, "")
+
+
+@pytest.mark.parametrize("why", ["HttpError: TLS: CERTIFICATE_VERIFY_FAILED", "TypeError: no len()"])
+def test_a_certificate_that_ran_out_is_no_silence(why: str) -> None:
+    told = Told({ROOT: resource(ROOT, "PowerDistribution")})
+    state = State(heard=frozenset({"cdu:c1"}))
+    found = polled(state, Answers({"pdu:p1": told}, {"cdu:c1": why}), 1)
+    rows = {one: batch.values["up"][0] for batch in found.samples for one in batch.component}
+    assert rows == {"cdu:c1": 1.0, "pdu:p1": 1.0}
+
+
+def test_a_head_that_comes_byte_by_byte_ends_in_time() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        ended = threading.Event()
+
+        def trickle() -> None:
+            connection, _ = listener.accept()
+            with connection, suppress(OSError):
+                connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+                while not ended.wait(0.05):
+                    connection.sendall(b"x")
+
+        thread = threading.Thread(target=trickle, daemon=True)
+        thread.start()
+        address = address_of(f"http://127.0.0.1:{listener.getsockname()[1]}")
+        session = redfish_get.Session(address, {}, "", 0.4)
+        try:
+            with pytest.raises(HttpError, match="no whole answer within"):
+                session.get(ROOT)
+        finally:
+            session.close()
+            ended.set()
+            thread.join(5)

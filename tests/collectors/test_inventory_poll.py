@@ -131,6 +131,19 @@ def test_what_was_seen_wins_over_a_list(tmp_path: Path) -> None:
     )
 
 
+def test_hosts_that_are_called_otherwise_are_told(tmp_path: Path) -> None:
+    of_files(tmp_path, hosts="host,rack\nH1.example.com,r1\nh2,r1\nh9,r1\n")
+    (source,) = sources(Config(inventory=Inventory(files=(str(tmp_path / "hosts.csv"),))))
+    assert source.remembered is not None
+    known = [
+        Identity(host="h1", kind="accelerator", index="0"),
+        Edge(child="port:h2/n0", parent="port:leaf1/e3", relation=Relation.LINK_END, source="lldp", seen_ms=5),
+    ]
+    (event,) = events(source.poll(source.remembered(known), 1000))
+    assert (event.kind, event.code) == ("monitor.notice", "not all was read")
+    assert event.message.startswith("1 hosts are called otherwise by their agents and neighbours, such as h1 for H1.ex")
+
+
 # --- NetBox -----------------------------------------------------------------------------------------------------------
 
 

@@ -13,11 +13,14 @@ from collectors.formats.slurm_queue import Queued
 from collectors.formats.slurm_records import Job
 from collectors.formats.slurm_site import reservations, timers
 from collectors.job_slurm import Jobs, polled
-from collectors.poll import PollFailed
+from collectors.poll import Poller, PollFailed
 from collectors.slurm_site import Declared, Timers, declared, remembered
+from sickbay import settings
 from sickbay.actions import Control
 from sickbay.clock import Clock, Stamp
+from sickbay.log.memory import MemoryLog
 from sickbay.messages import Change, Event
+from sickbay.selfmetrics import SelfMetrics
 
 T = 1_773_200_000_000  # 2026-03-11T03:33:20Z
 H = 3_600_000
@@ -210,3 +213,16 @@ def test_a_controller_that_does_not_answer_is_asked_no_more_in_that_poll() -> No
         jobs = job_details.asked(fails, jobs, T, 5, Tally()).jobs
         assert jobs.details["9"].tries == number
     assert job_details.asked(fails, jobs, T, 5, Tally()).jobs == jobs
+
+
+def test_who_runs_the_poller_reads_the_warning_of_untested_returns_too() -> None:
+    log, said = MemoryLog(), list[str]()
+    sources = [
+        one for one in slurm_site.sources(lambda *command: CONFIG.format(2), settings.Slurm()) if "timers" in one.name
+    ]
+    poller = Poller(sources, log.appender(), SelfMetrics(), said.append)
+    assert poller.step(T)
+    assert said == [f"slurm_timers: {slurm_site.UNTESTED}"]
+    poller.step(T + H)
+    assert len(said) == 1
+    poller.close()

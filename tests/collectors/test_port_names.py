@@ -28,7 +28,6 @@ PAIRS = {  # what sources call it -> its one name
     "optic:h17/0000:19:00.0": "optic:h17/mlx5_0/1",
     "nic:h17/mlx5_0": "nic:h17/0000:19:00.0",
     "nic:h17/enp25s0np0": "nic:h17/0000:19:00.0",
-    "link:h17/enp25s0np0~leaf1/Ethernet4": "link:h17/mlx5_0/1~leaf1/Ethernet4",
     "port:0xa088c20300ab1000/1": "port:h17/mlx5_0/1",  # a sweep that was told no name
     "port:0xa088c20300ab1000/2": "port:0xa088c20300ab1000/2",
     "port:h18/enp25s0np0": "port:h18/enp25s0np0",  # another host's
@@ -182,6 +181,15 @@ def test_after_a_boot_that_called_devices_otherwise_no_port_has_another_s_name(
     found = [
         {cards.names.canonical(f"port:h/{token}", "h") for token in (one.index, one.name, one.pci)} for one in here
     ]
-    for place, one in enumerate(found):
-        for other in found[place + 1 :]:
-            assert one.isdisjoint(other)
+    assert found == [{f"port:h/{one.index}"} for one in here]
+    kept = PortNames()  # what the log keeps of it
+    for one in (*before, *Cards(before).learn(here)):
+        kept.learn(one, identity_key(one))
+    assert [kept.canonical(f"port:h/{one.name}") for one in here] == [f"port:h/{one.index}" for one in here]
+
+
+def test_what_is_told_again_is_no_news() -> None:
+    rows = [told("mlx5_0/1", "ens1", "a"), replace(told("mlx5_1/1", "ens2", "b"), uuid="0x1/1"), told("mlx4_0/2")]
+    cards = Cards()
+    assert cards.learn(rows) == rows
+    assert cards.learn(rows) == []

@@ -198,6 +198,18 @@ def test_light_is_the_worst_lane_in_use_and_no_light_of_a_closed_port() -> None:
     assert row(switch, "optic") == {"temperature_celsius": 41.0, "rx_power_alarm_dbm": -6.0}
 
 
+def test_errors_that_a_port_tells_are_those_of_its_own_module() -> None:
+    switch = leaf(module("receive", -1.0, "0"), module("send", 0.1, "0"))
+    ratio = port("errors_before_correction_ratio", 2e-6)
+    switch.take([ratio, module("receive", -1.2, "0")], T, T)
+    told = row(switch, "optic")
+    assert (told["errors_before_correction_ratio"], told["rx_power_dbm"]) == (2e-6, -1.2)
+    switch.take([port("errors_before_correction_ratio", 2.0)], T + 2, T + 2)  # no ratio
+    assert [one for one in switch.samples(T + 3) if one.table == "optic"] == []
+    switch.take([ratio, port("admin", "down")], T + 4, T + 4)
+    assert [one for one in switch.samples(T + 5) if one.table == "optic"] == []
+
+
 def test_a_module_is_told_under_every_port_that_it_serves() -> None:
     switch = leaf(port("oper", "up", "Ethernet5"))
     switch.take([port("module", "xcvr-1"), port("module", "xcvr-1", "Ethernet5")], T + 1, T + 1)

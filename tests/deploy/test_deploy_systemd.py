@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from collectors.poll import CATALOGUE
 from sickbay.app.stages import STAGES
 from tests.deploy.command_lines import faults
 
 FOLDER = Path(__file__).resolve().parents[2] / "deploy" / "systemd"
 UNITS = sorted(FOLDER.glob("*.service"))
 DROP_INS = sorted(FOLDER.glob("*.service.d/*.conf"))
-INSTANCES = {"sickbay-process@.service": tuple(STAGES), "sickbay-poll@.service": ("slurm", "infiniband", "kubernetes")}
+INSTANCES = {"sickbay-process@.service": tuple(STAGES), "sickbay-poll@.service": tuple(CATALOGUE)}
 BINARY = "/opt/sickbay/bin/sickbay"
 EXPOSURE = 3.0  # of systemd-analyze security, 0 to 10: below 4 is what it calls OK
 
@@ -150,3 +151,11 @@ def test_the_right_to_read_optics_is_opt_in_and_no_more_than_that(installed: Pat
     shutil.copy(optional, folder)
     told = analyze(installed, "verify", "--man=no", "sickbay-agent.service")
     assert [line for line in told.splitlines() if "sickbay" in line] == []
+
+
+def test_the_agent_s_threads_fit_on_a_host_of_many_processors() -> None:
+    unit = FOLDER / "sickbay-agent.service"
+    assert "OPENBLAS_NUM_THREADS=1" in values(unit, "Environment")  # else up to 64 of them begin with numpy
+    assert int(values(unit, "TasksMax")[0]) >= 100
+    others = [unit for unit in UNITS if unit.name != "sickbay-agent.service"]
+    assert all(int(values(unit, "TasksMax")[0]) >= 1000 for unit in others)

@@ -20,6 +20,7 @@ DOCUMENTS: dict[str, tuple[str, ...]] = {
         '[{"gpu": 0, "bdf": "0000:c6:00.0", "uuid": "7eff74a1-0000-1000-8000-0000000000c6", "kfd_id": 42905}]',
         '{"gpu_data": [{"gpu": 0, "power": {"socket_power": {"value": 142, "unit": "W"}}, "pcie": {"width": "16"}}]}',
     ),
+    "disk_log": ('{"critical_warning": {"value": 4}, "avail_spare": 100, "media_errors": "12"}',),
     "elastic_error": ('{"message": {"message": "RuntimeError: boom", "extraInfo": {"timestamp": "1741667243"}}}',),
     "flight_recorder": (
         '{"rank": 1, "version": "2.5", "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}}, '

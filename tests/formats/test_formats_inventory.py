@@ -227,7 +227,7 @@ def test_lists_as_spreadsheets_write_them(text: str) -> None:
 
 
 def test_what_is_no_name_is_no_shared_unit() -> None:
-    assert told(taken("host,rack,pdu\nh1,#N/A,PDU 12 A\nh2,r1,#REF!\n\"1,234\",r1,\n")[0]) == {
+    assert told(taken('host,rack,pdu\nh1,#N/A,PDU 12 A\nh2,r1,#REF!\n"1,234",r1,\n')[0]) == {
         ("host:h1", "powered_by", "pdu:PDU_12_A"),
         ("host:h2", "part_of", "rack:r1"),
     }

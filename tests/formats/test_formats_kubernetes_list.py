@@ -4,8 +4,10 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from collectors.formats import kubernetes_list, kubernetes_pods_table
+from collectors.formats import kubernetes_list, kubernetes_pods_table, log
 from collectors.formats.masking import masked, struck
 from collectors.formats.reading import Reading, Tally
 from collectors.sniff import sniff
@@ -131,7 +133,32 @@ def test_secrets_are_struck_out_of_texts(text: str, left: str) -> None:
     assert struck(text) == left
 
 
+@given(st.text(alphabet="abtokenTOKEN-_=: '\"/sk.", max_size=60))
+def test_a_text_without_a_suspect_is_left_alone_and_none_grows_much(text: str) -> None:
+    assert len(struck(text)) <= len(text) + 3 * (1 + len(text) // 4)
+    assert struck(struck(text)) == struck(text) or "***" in struck(text)
+
+
 def test_a_secret_argument_is_struck_out_whole() -> None:
     assert " ".join(masked(["--token", "a b", "sh", "-c", "t --api-key xyz --lr 2", "--password=a b"])) == (
         "--token *** sh -c t --api-key *** --lr 2 --password=***"
     )
+
+
+SECRET = "hunter2"
+SAID = (
+    f"['/usr/bin/python', '-u', 'train.py', '--wandb-api-key', '{SECRET}', '--hf_token={SECRET}'] exits with return "
+    "code = 1",
+    f"subprocess.CalledProcessError: Command '['t.py', 'https://u:{SECRET}@host/x']' returned non-zero exit status 1.",
+    f"Mar  3 03:10:00 n1 kernel: Out of memory: Killed process 42 (python --token={SECRET}) total-vm:1kB, anon-rss:1kB",
+    f"2026-03-03T03:10:03 n1 slurmctld[1]: update_node: node n1 reason set to: token={SECRET}",
+    f"2026-03-03T03:10:03 n1 slurmctld[1]: update_node: node n1 state set to DRAINED password={SECRET}",
+    f"torch.distributed.elastic.multiprocessing.api: [ERROR] failed (exitcode: 1) local_rank: 0 (pid: 99) of binary: "
+    f"/usr/bin/python TOKEN={SECRET}",
+)
+
+
+def test_no_field_of_what_a_log_tells_holds_a_secret() -> None:
+    found = [one.record for one in log.read(["\n".join(SAID).encode()], Tally(), "a.log")]
+    assert len(found) >= 4
+    assert SECRET not in str(found)

@@ -286,6 +286,17 @@ def test_listings_of_ports_without_a_name_are_not_compared() -> None:
     assert read(port_counters, text) == []
 
 
+def test_a_counter_at_its_maximum_is_blind_and_no_proof_of_health() -> None:
+    listing = "# Port counters: Lid 9 port 17 (CapMask: 0x1600)\nPortSelect:......................17\n{}"
+    rows = "SymbolErrorCounter:..............65535\nLinkDownedCounter:...............255\nPortRcvErrors:.....0\n"
+    once = [(event.kind, event.code) for event in read(port_counters, listing.format(rows))]
+    assert once == [
+        ("port.errors_counted", "counted"), ("port.errors_counted", "counted"), ("port.counters_blind", "saturated"),
+    ]  # fmt: skip
+    again = [event.kind for event in read(port_counters, listing.format(rows) * 2)]
+    assert again == 2 * [kind for kind, _ in once]  # that they did not grow says nothing
+
+
 def test_a_reset_between_two_listings_is_no_growth() -> None:
     text = statistics(rx_pcs_symbol_err_phy=400) + statistics(rx_pcs_symbol_err_phy=20)
     assert [event.kind for event in read(port_counters, text)] == ["port.errors_counted"]

@@ -162,6 +162,19 @@ def test_a_power_unit() -> None:
     assert kinds("pdu:p1", power(mains={"Status": BAD})) == ["pdu.warning"]
 
 
+def test_parts_that_stand_inside_their_whole_are_read_like_those_that_were_asked() -> None:
+    parts = [*power(branch={"BreakerState": "Tripped", "Status": BAD}).values()]
+    (unit,) = [one for one in parts if one["@odata.id"] == PDU]
+    whole = unit | {"Branches": {"@odata.id": f"{PDU}/Branches", "Members": [one for one in parts if one is not unit]}}
+    for told in (whole, {"component": "pdu:p1", "resources": {PDU: whole}}):
+        found = [one.record for one in read([json.dumps(told).encode()], Tally(), "pdu_p1.json")]
+        assert [one.kind for one in found if isinstance(one, Event)] == ["pdu.tripped"]
+    supply = {"@odata.id": "/c/1/Power#/PowerSupplies/0", "@odata.type": "#Power.v1_7_0.PowerSupply", "Status": BAD}
+    old = {"@odata.id": "/c/1/Power", "@odata.type": "#Power.v1_7_0.Power", "PowerSupplies": [supply]}
+    found = [one.record for one in read([json.dumps(old).encode()], Tally(), "host_h1.json")]
+    assert [one.kind for one in found if isinstance(one, Event)] == ["host.power_event"]
+
+
 def test_a_host_in_the_old_and_the_new_manner() -> None:
     system = {"@odata.type": "#ComputerSystem.v1_20_0.ComputerSystem", "PowerState": "On", "Status": OK}
     old: Told = {
@@ -258,3 +271,39 @@ def test_numbers_that_are_none_are_left_out() -> None:
     for odd in odds:
         row = judged("cdu:c1", coolant(rack_side={"FlowLitersPerMinute": odd})).row
         assert math.isnan(row.get("flow_litres_per_minute", math.nan))
+
+
+def test_controllers_that_write_otherwise() -> None:
+    odd = coolant(
+        rack_side={"FlowLitersPerMinute": "402.5", "SupplyTemperatureCelsius": {"Reading": "29"}},
+        pump_2={"Status": {"State": "enabled", "Health": "CRITICAL"}, "Name": "P\x1b[31m1"},
+    )
+    found = judged("cdu:c1", odd)
+    assert (found.row["flow_litres_per_minute"], found.row["supply_temperature_celsius"]) == (402.5, 29.0)
+    assert [(one.key.kind, one.facts["name"]) for one in found.findings] == [("cdu.pump_failed", "P1")]
+
+
+def test_a_sensor_in_another_unit_is_converted_and_its_limits_are_its_own() -> None:
+    warm = {"Reading": 86, "DataSourceUri": SENSOR}
+    sensor = {"Reading": 86, "ReadingUnits": "[degF]", "Thresholds": {"UpperCritical": {"Reading": 113}}}
+    found = judged("cdu:c1", coolant(rack_side={"SupplyTemperatureCelsius": warm}, flow_sensor=sensor))
+    assert found.row["supply_temperature_celsius"] == pytest.approx(30)
+    hot = judged(
+        "cdu:c1",
+        coolant(
+            rack_side={"SupplyTemperatureCelsius": {**warm, "Reading": 122}}, flow_sensor=sensor | {"Reading": 122}
+        ),
+    )
+    assert [one.key.kind for one in hot.findings] == ["cdu.supply_hot"]
+
+
+def test_what_no_sensor_can_read_is_left_out() -> None:
+    told = {"FlowLitersPerMinute": {"Reading": -1}, "SupplyTemperatureCelsius": {"Reading": -128}}
+    found = judged("cdu:c1", coolant(rack_side=told))
+    assert not {"flow_litres_per_minute", "supply_temperature_celsius"} & found.row.keys()
+    assert found.findings == []
+
+
+def test_a_time_beyond_all_numbers_raises_nothing() -> None:
+    text = '{"component": "cdu:c1", "at": 1' + "0" * 400 + ', "resources": {}}'
+    assert taken(text)[0] == []

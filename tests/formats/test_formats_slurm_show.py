@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from collectors.formats.reading import Reading, Tally
 from collectors.formats.slurm_show import confidence, read
 from collectors.formats.slurm_topology import confidence as topology_confidence
+from sickbay.actions import Control
 from sickbay.clock import Clock
 from sickbay.messages import Edge, Event, Placement
 
@@ -257,3 +258,22 @@ def test_a_job_whose_host_did_not_boot_names_it() -> None:
     assert ("host:gx-n07", "scheduler.host_failed_job", "slurm BOOT_FAIL") in events(
         run(job("BOOT_FAIL", nodes="gx-n07"))
     )
+
+
+RESERVATION = """ReservationName=row 3 StartTime=2025-03-11T02:00:00 EndTime=2025-03-11T08:00:00 Duration=06:00:00
+   Nodes=gx-n[01-02] NodeCnt=2 CoreCnt=224 Features=(null) PartitionName=(null) Flags={flags}
+   TRES=cpu=224
+   Users=root Groups=(null) Accounts=(null) Licenses=(null) State=ACTIVE BurstBuffer=(null)
+   MaxStartDelay=(null)
+"""
+
+
+def test_a_reservation_for_maintenance_declares_work_and_no_other_does() -> None:
+    text = RESERVATION.format(flags="MAINT,IGNORE_JOBS,SPEC_NODES")
+    assert confidence(text.encode(), "x") >= 0.9
+    found = [(one.record, one.stamp.clock, one.until.clock) for one in run(text)]
+    told = [(record.target, record.by, record.kind) for record, _, _ in found if isinstance(record, Control)]
+    by = "slurm reservation row 3"
+    assert told == [("host:gx-n01", by, "maintenance"), ("host:gx-n02", by, "maintenance")]
+    assert {clocks for _, *both in found for clocks in both} == {Clock.NO_ZONE}
+    assert run(RESERVATION.format(flags="SPEC_NODES")) == []

@@ -5,7 +5,7 @@ import http.client
 import json
 import ssl
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +36,7 @@ CERTIFICATE = (
 )  # fmt: skip
 ALL = ("metrics", "logs", "conditions", "changes", "maintenance", "records")
 TELEMETRY, EVENTS, CHANGES = "sickbay.telemetry.v1", "sickbay.events.v1", "sickbay.changes.v1"
+BACKFILL = "sickbay.backfill.v1"
 NOW_MS = 1_773_201_600_000
 
 
@@ -175,10 +176,10 @@ def records(log: Log, topic: str) -> list[Record]:
     return found
 
 
-def frames(log: Log) -> list[Decoded]:
-    """All frames of the telemetry topic, those of packs too."""
+def frames(log: Log, topics: Sequence[str] = (TELEMETRY, BACKFILL)) -> list[Decoded]:
+    """All frames, those of packs and of backlogs too."""
     read, found = FrameReader(log), list[Decoded]()
-    for record in records(log, TELEMETRY):
+    for record in [record for topic in topics for record in records(log, topic)]:
         if record.value:
             told = read(record)
             found += [told] if isinstance(told, Decoded) else list(told.members)

@@ -12,7 +12,7 @@ from opentelemetry.proto.collector.logs.v1 import logs_service_pb2
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2
 
 from collectors.formats.metric_names import targets
-from collectors.listen import Request, Unfit
+from collectors.listen import Allowed, Request, Unfit
 from collectors.listen.memory import SeriesMemory
 from collectors.listen.otlp_logs import read as read_logs
 from collectors.listen.otlp_metrics import read as read_metrics
@@ -97,6 +97,15 @@ def test_network_counters_of_one_direction_are_not_those_of_the_other() -> None:
     assert [batch.values["rx_bytes_total"].tolist() for batch in told.samples] == [[10.0]]
 
 
+@pytest.mark.parametrize("label", ["device", "network.interface.name"])
+def test_an_interface_is_named_by_the_label_of_any_version(label: str) -> None:
+    row = ("system.network.errors", "{error}", {label: "eth0", "network.io.direction": "receive"}, 7.0)
+    body = json.dumps(metrics(row, kind="sum")).encode()
+    told = read_metrics(Request(body, {"content-type": "application/json"}, {}, NOW_MS), SeriesMemory(), lambda _: True)
+    (batch,) = told.samples
+    assert (list(batch.component), batch.values["rx_errors_total"].tolist()) == (["port:n1/eth0"], [7.0])
+
+
 def test_what_no_column_takes_is_told_in_the_protocol_s_own_way(tmp_path: Path) -> None:
     body = metrics(("node_vmstat_oom_kill", "1", {}, 3.0), kind="sum")
     body["resourceMetrics"][0]["scopeMetrics"][0]["metrics"][0]["sum"]["aggregationTemporality"] = 1
@@ -110,9 +119,9 @@ def test_what_no_column_takes_is_told_in_the_protocol_s_own_way(tmp_path: Path) 
         assert one.frames() == []
 
 
-def events(body: dict[str, Any], allowed: bool = True) -> list[Any]:
+def events(body: dict[str, Any], allowed: Allowed = lambda component: True) -> list[Any]:
     request = Request(json.dumps(body).encode(), {"content-type": "application/json"}, {}, NOW_MS + 5000, "otel")
-    told = read_logs(request, SeriesMemory(), lambda component: allowed)
+    told = read_logs(request, SeriesMemory(), allowed)
     return [one.message for one in told.records if one.topic == EVENTS]
 
 
@@ -146,7 +155,7 @@ def test_what_a_program_prints_speaks_of_no_hardware(body: dict[str, Any]) -> No
 
 
 def test_logs_of_other_hosts_are_left_out() -> None:
-    assert events(logs(journal(MESSAGE=LOST, _TRANSPORT="kernel")), allowed=False) == []
+    assert events(logs(journal(MESSAGE=LOST, _TRANSPORT="kernel")), lambda component: False) == []
     assert events(logs(text(LOST), host="")) == []
 
 

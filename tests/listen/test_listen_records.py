@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from collectors.agent import start
-from sickbay import handover, messages
+from sickbay import handover, messages, wire
 from sickbay.handover import Handed
 from sickbay.layouts import layout_of
 from sickbay.log import Closed, LogBusy, TooLarge, UnfitPlace
@@ -163,9 +163,15 @@ def test_whoever_is_not_there_or_not_trusted_is_busy(tmp_path: Path) -> None:
     with site(tmp_path) as one:
         told = way(one, tmp_path)
         nobody = way(one, tmp_path, "of_nobody")
-        for bad in (replace(told, ca_file=""), replace(told, url="https://127.0.0.1:1"), nobody):
+        other = told.url.replace("127.0.0.1", "127.1")
+        for bad, what in (
+            (replace(told, ca_file=""), r"\[log\] ca_file"),
+            (replace(told, url="https://127.0.0.1:1"), "refused"),
+            (replace(told, url=other), r"not valid for .127.1'.*\[log\] url must name"),
+            (nobody, r"401.*\[log\] token_file"),
+        ):
             appender = HttpsAppender(bad, TOPICS)
-            with pytest.raises(LogBusy):
+            with pytest.raises(LogBusy, match=what):
                 appender.append(EVENTS, b"n1", event()).result()
 
 
@@ -209,3 +215,36 @@ def test_a_listener_that_is_gone_for_a_while_loses_and_doubles_nothing(tmp_path:
 
 def sealed_events(log: MemoryLog) -> list[Opened]:
     return [opened(record.value or b"") for record in records(log, EVENTS)]
+
+
+def test_a_spool_that_was_put_back_is_told(tmp_path: Path) -> None:
+    """Its numbers begin anew from an older one: readers take what comes for repeats."""
+
+    def said(moment: int) -> Handed:
+        payload = messages.encode(lost_card("n1", moment))
+        return Handed(EVENTS, b"n1", sealed(payload, Seal(host="n1", incarnation=7, sequence=1)))
+
+    with site(tmp_path) as one:
+        for told in (said(NOW_MS), said(NOW_MS), said(NOW_MS + 1)):
+            answer = one.post("/v1/records", handover.encode([told]), Content_Type=handover.TYPE)
+            assert handover.decode_answers(answer.body) == [""]
+        assert len(one.records(EVENTS)) == 1
+        (letter,) = one.records(DEADLETTER)
+        assert b"was its spool put back" in (letter.value or b"")
+
+
+def test_an_old_frame_s_empty_one_is_no_other(tmp_path: Path) -> None:
+    log = MemoryLog()
+    Agent("n1", log.appender(), None).sample(NOW_MS)
+    told = [
+        Handed(record.topic, record.key, record.value)
+        for topic in (SCHEMAS, TELEMETRY)
+        for record in records(log, topic)
+    ]
+    empty = Handed(TELEMETRY, b"n1", wire.emptied(told[-1].value or b""))
+    with site(tmp_path) as one:
+        for batch in (told, [empty], told):
+            answer = one.post("/v1/records", handover.encode(batch), Content_Type=handover.TYPE)
+            assert set(handover.decode_answers(answer.body)) == {""}
+        assert len(one.records(TELEMETRY)) == 1
+        assert one.records(DEADLETTER) == []

@@ -205,6 +205,7 @@ def test_a_name_that_does_not_resolve_is_told() -> None:
         ({"brokers": ""}, r"brokers is empty: name some brokers as host:port"),
         ({"sasl": "PLAIN"}, r"needs user and password_file"),
         ({"sasl": "PLAIN", "user": "u", "password_file": "/nowhere"}, r"password_file = '/nowhere': No such file"),
+        ({"sasl": "PLAIN", "user": "u", "password_file": "/p", "brokers": "127.0.0.1:1,b:1"}, r"unencrypted: set tls"),
         ({"tls": True, "ca_file": "/nowhere"}, r"ca_file = '/nowhere': No such file"),
         ({"ca_file": "x.pem"}, r"ca_file is set but tls is not true"),
         ({"tls": True, "certificate_file": "x.pem"}, r"belong together"),

@@ -43,12 +43,13 @@ class LiveSite:
         context = Context(self.config, self.log, SelfMetrics(), self.said.append, lambda: self.now_ms)
         self.pollers: list[Stage] = [make(context) for make in pollings(self.sources, self.config).values()]
         width = widths(self.config.windows)
+        width_ms, lateness_ms = width["width_ms"], width["lateness_ms"]
         self.windows = Runner(
-            self.log.join(WINDOWS_GROUP, [TELEMETRY], "w"), window_maker(self.log, **width), group=WINDOWS_GROUP
+            self.log.join(WINDOWS_GROUP, [TELEMETRY], "w"),
+            window_maker(self.log, width_ms=width_ms, lateness_ms=lateness_ms),
+            group=WINDOWS_GROUP,
         )
-        self.diagnoser = Diagnoser(
-            self.log, say=self.said.append, window_ms=width["width_ms"], lateness_ms=width["lateness_ms"]
-        )
+        self.diagnoser = Diagnoser(self.log, say=self.said.append, window_ms=width_ms, lateness_ms=lateness_ms)
         self.scheduler = SimulatedScheduler(self.hosts, lambda: self.now_ms)
         self.remediator = Remediator(context, self.scheduler, lambda: self.now_ms / 1000)
 
@@ -66,8 +67,9 @@ class LiveSite:
 
     def close(self) -> None:
         """End of all stages."""
-        for stage in (*self.pollers, self.remediator, self.diagnoser):
+        for stage in (*self.pollers, self.remediator):
             stage.close()
+        self.diagnoser.close()
         self.log.close()
 
     def incidents(self) -> list[Incident]:

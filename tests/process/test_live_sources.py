@@ -110,7 +110,7 @@ CABLES = "host,port,switch,switch_port\nh1,eth2,leaf1,Ethernet4\nh2,eth2,leaf1,E
 
 
 class Interface:
-    """A host's interface as its kernel shows it, and the kernel's log."""
+    """A host's interface and its RDMA port as its kernel shows them, and the kernel's log."""
 
     def __init__(self, root: Path) -> None:
         self.folder = root / "sys/class/net/eth2"
@@ -118,6 +118,12 @@ class Interface:
         address = root / "sys/devices/pci0000:40/0000:41:00.0"
         address.mkdir(parents=True)
         (self.folder / "device").symlink_to("../../../devices/pci0000:40/0000:41:00.0")
+        rdma = root / "sys/class/infiniband/mlx5_0"
+        (rdma / "ports/1/counters").mkdir(parents=True)
+        (rdma / "device").symlink_to("../../../devices/pci0000:40/0000:41:00.0")
+        (address / "net/eth2").mkdir(parents=True)
+        (rdma / "ports/1/link_layer").write_text("Ethernet\n")
+        (rdma / "ports/1/counters/port_rcv_data").write_text("7\n")
         self.log = root / "var/log/kern.log"
         self.log.parent.mkdir(parents=True)
         self.log.touch()
@@ -197,9 +203,10 @@ def test_a_port_of_a_switch_and_its_peer(tmp_path: Path) -> None:
             time.sleep(5)
             (one,) = standing(log)
             assert one.fault == "link_down"
-            assert (one.verdict, one.component) == (Verdict.COMPONENT, "port:h1/eth2")
+            # Its kernel, the switch and the list of cables call it eth2: it is one part, with one incident.
+            assert (one.verdict, one.component) == (Verdict.COMPONENT, "port:h1/mlx5_0/1")
             told = {claim.component for claim in one.evidence}
-            assert {"port:h1/eth2", "port:leaf1/Ethernet4"} <= told
+            assert {"port:h1/mlx5_0/1", "port:leaf1/Ethernet4"} <= told
             assert FORBIDDEN.isdisjoint(step.do for step in one.plan)
 
 

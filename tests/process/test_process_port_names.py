@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from diagnosis.engine import diagnose
+from diagnosis.engine import advance, diagnose
 from sickbay import messages
 from sickbay.app.horizon import Horizon
 from sickbay.app.offline import Options, run
@@ -54,9 +54,31 @@ def test_live_one_port_is_one_incident_with_both_ends_of_its_link(late: bool) ->
         if late:
             judged(horizon)  # looks in between change nothing
     (one,) = judged(horizon)
-    assert one.component == "port:h17/mlx5_0/1"
+    assert (one.component, one.fault) == ("port:h17/mlx5_0/1", "link_down")  # one loss, however many tell of it
     assert {each.component for each in one.suspects} == {"port:h17/mlx5_0/1", "port:leaf1/Ethernet4"}
     assert horizon.topology.at(None).other_end("port:leaf1/Ethernet4") == "port:h17/mlx5_0/1"
+
+
+def test_live_incidents_of_two_names_become_one_when_the_names_turn_out_to_be_one_port_s() -> None:
+    horizon, incidents = Horizon(), tuple[Incident, ...]()
+    for one in told():
+        horizon.take(one)
+        incidents = advance(incidents, horizon.case(NOW))
+    assert [one.state for one in incidents] == ["open", "open"]
+    horizon.take(record(PORT))
+    incidents = advance(incidents, horizon.case(NOW + 1_000))
+    assert sorted(one.state for one in incidents) == ["merged", "open"]
+    (one,) = (one for one in incidents if one.state == "open")
+    assert (one.component, one.fault) == ("port:h17/mlx5_0/1", "link_down")
+    assert {claim.component for claim in one.evidence} == {"port:h17/mlx5_0/1", "port:leaf1/Ethernet4"}
+
+
+def test_live_a_second_loss_of_one_port_under_its_other_name_is_a_flap() -> None:
+    horizon = Horizon()
+    for one in (record(PORT), *told(), down("port:h17/enp25s0np0", NOW - 10_000, "kmsg")):
+        horizon.take(one)
+    (one,) = judged(horizon)
+    assert (one.component, one.fault) == ("port:h17/mlx5_0/1", "link_flap")
 
 
 def test_live_nothing_is_joined_where_nothing_tells_it() -> None:

@@ -2,19 +2,22 @@
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collectors import alarms
 from remediation.notify import alertmanager
 from remediation.notify.alertmanager import MAX_LABEL, MAX_LINE, MAX_LINES, MAX_SUMMARY
 from remediation.notify.standing import Standing, Story, held, stands
 from sickbay.actions import Action, ActionState, Judged
 from sickbay.clock import rfc3339
 from sickbay.messages import Action as Headline
-from sickbay.messages import Incident, Severity, Verdict, replace
+from sickbay.messages import Event, Incident, Severity, Verdict, replace
 from sickbay.plain import harmless
 from tests.remediation.alerts_kit import CARD, T0, action, claim, incident
 
@@ -202,3 +205,18 @@ def test_the_fold_gives_the_same_whatever_the_order_of_topics() -> None:
         for one in records[turn:] + records[:turn]:
             standing.take(one.id.encode(), one, NOW)
         assert [one.incident.id for one in standing.worth_telling()] == ["e3"]
+
+
+def test_the_incident_of_a_part_takes_the_place_of_what_its_agent_told_by_itself() -> None:
+    direct = alarms.alert(
+        Event(component=CARD, kind="accelerator.off_bus", severity=Severity.FATAL),
+        alarms.Target("", 60.0, "n2", "c1"),
+        NOW,
+        99.0,
+    )
+    (rule,) = yaml.safe_load(Path("deploy/alertmanager.yml").read_text(encoding="utf-8"))["inhibit_rules"]
+    assert rule["target_matchers"] == [f'alertname="{direct["labels"]["alertname"]}"']
+    assert [direct["labels"][name] for name in rule["equal"]] == [
+        told(incident())["labels"][name] for name in rule["equal"]
+    ]
+    assert direct["labels"] != told(incident())["labels"]

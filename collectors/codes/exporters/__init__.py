@@ -11,14 +11,14 @@ Of an exporter (`exporters.NAME`), or of a tool whose JSON is read (`tools.NAME`
   source      where names and units were read
   table       the table of its rows
   pci uuid index serial device model    labels that hold a device's names, the first non-empty one counts
-  port        labels that together name a port
+  port        labels that together name a port; spellings of one label apart by |
   partition   labels that mark a slice of a device; whole = values of them that still mean the whole device
   least       of all series that say nothing else: values below are not measurements
   jobs ports  words in the scrape job's name, and listening ports that nobody else uses, that tell that such an exporter
               was away; never whose
   prefixes    what sites put before its names
-  numbered    numbers that end its names and stand for a part of the device (of two dies the ports 0 to 15: [2, 16]): the
-              component is that part's
+  numbered    numbers that end its names and stand for a part of the device (ports 0 to 15 of two dies: [2, 16]): the
+              component is that part
 Of a series (`exporters.NAME.metrics`):
   to          the column; absent = only an event is made of it
   unit        of a tool: the unit that must stand with the value

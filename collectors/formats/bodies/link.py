@@ -22,7 +22,7 @@ LITERALS = (
     "Rx Power Low", "DOM_THRESHOLD", "ifName=", "link status definitely", "on lossy queue", "Set admin status",
 )  # fmt: skip
 
-_SWP = re.compile(r"(?:^|\s)(?P<port>swp\d{1,3}(?:s\d)?)(?::? (?:NIC )?[Ll]ink (?:is )?| carrier )(?P<state>up|down)\b")
+_SWP = re.compile(r"(?:^|\s)(?P<port>swp\d{1,3}(?:s\d)?)(?::? (?:NIC )?[Ll]ink (?:is )?| carrier )(?P<state>[Uu]p|[Dd]own)\b")
 _DOWN_FOR = re.compile(
     rf"%ETHPORT-\d-IF_DOWN_(?P<why>[A-Z_]{{3,40}}): Interface {_PORT} is down\b(?: \((?P<text>.{{1,120}})\))?"
 )
@@ -65,7 +65,7 @@ class GRAMMAR:
 
 
 def _carrier(match: re.Match[str], host: str) -> list[Record]:
-    return [_event(f"port.{match['state']}", host, match["port"], code="carrier")]
+    return [_event(f"port.{match['state'].lower()}", host, match["port"], code="carrier")]
 
 
 def _down_for(match: re.Match[str], host: str) -> list[Record]:
