@@ -99,10 +99,19 @@ class Alarms:
                 key = (event.component, event.kind, event.code)
                 if (event.at_ms or now_ms) < now_ms - OLD_MS or 0 <= self._told.get(key, 0) - now_ms <= LASTS_MS:
                     continue
-                if key in self._held or len(self._held) < MAX_HELD:
-                    self._held.setdefault(key, (event, time.monotonic()))
-                else:
+                if key not in self._held and len(self._held) >= MAX_HELD:
                     self._metrics.count(DIRECT_ALERTS, status="dropped")
+                    if not self._gave_way(event):
+                        continue
+                self._held.setdefault(key, (event, time.monotonic()))
+
+    def _gave_way(self, event: Event) -> bool:
+        """In a storm the worst is told: one that is no more than an error makes room for what is fatal."""
+        lesser = (key for key, (held, _) in self._held.items() if held.severity is not Severity.FATAL)
+        if event.severity is not Severity.FATAL or (key := next(lesser, None)) is None:
+            return False
+        del self._held[key]
+        return True
 
     def _run(self) -> None:
         while not self._stop.wait(LOOK_S):

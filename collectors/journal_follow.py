@@ -28,6 +28,7 @@ AGAIN_S = 10.0  # between two beginnings of a tool that ends by itself
 FIRST_S, QUIET_S = 1.5, 0.2  # that its first words are waited for, and the next of what stood there before
 FIRST_LINES = "200"  # that a first look goes back
 _UID = re.compile(rb'"_UID"\s?:\s?"(\d{1,10})"')  # set by the journal itself; inside a text the quotes are escaped
+_UNIT = re.compile(rb'"_SYSTEMD_UNIT"\s?:\s?"([\w.@-]{1,200})"', re.ASCII)
 _CURSOR = re.compile(rb'"__CURSOR"\s?:\s?"([\x21\x23-\x7e]{1,500})"')
 
 
@@ -154,8 +155,8 @@ class Journal:
 
 def of_user(line: bytes) -> bool:
     """Whether a person's process wrote the entry: what it says is no daemon's word."""
-    told = _UID.search(line)
-    return told is not None and of_person(int(told[1]))
+    told, unit = _UID.search(line), _UNIT.search(line)
+    return told is not None and of_person(int(told[1]), unit[1].decode("ascii") if unit else "")
 
 
 def folders(root: Path) -> list[Path]:

@@ -5,6 +5,7 @@ known stands, and nothing ends because of it; so is an answer over which the sou
 appended is told by the next poll: at least once.
 """
 
+import re
 import secrets
 import time
 import traceback
@@ -60,6 +61,8 @@ EXTRAS: Mapping[str, tuple[str, tuple[str, ...]]] = {  # entry: the extra that i
 
 AGAIN_MS = 600_000  # everything that stands is told again: a reader that starts waits no longer for it
 FLUSH_S = 10.0  # for the log to take what was told: else it is told again with the next poll
+
+_NUMBERS = re.compile(r"[\d.]+")  # times and counts in a reason
 
 S = TypeVar("S")
 
@@ -255,7 +258,7 @@ class Poller:
         else:
             self._metrics.count(selfmetrics.PROBE_FAILED, source=turn.source.name)
         said = str(error) if isinstance(error, PollFailed | LogError) else _unforeseen(error)
-        if not turn.failing:
+        if not turn.failing or _NUMBERS.sub("", said) != _NUMBERS.sub("", turn.failing):  # another reason is news
             self._say(f"{turn.source.name}: {said}")
         turn.failing = said
 

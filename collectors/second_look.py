@@ -20,7 +20,7 @@ from collectors.adapters import NET, RDMA
 from collectors.evidence import Evidence
 from collectors.formats.events import event as made
 from collectors.formats.pcie_files import ERROR_FILES, LINK_FILES, columns, link_of
-from collectors.formats.second_look import confirmed
+from collectors.formats.second_look import OFF_BUS, UNKNOWN, confirmed
 from collectors.source import Collected, Host, Seen
 from collectors.tree import Tree
 from sickbay.components import Kind, Name, kind_of, name, parts_of, pci_address
@@ -121,6 +121,8 @@ class SecondLook:
     def _end(self, look: Look, now_ms: int) -> Iterator[Event]:
         card, event = self._card(look), look.event
         stands, saw = confirmed(event, look.device, look.above, look.port, card)
+        if not look.address and event.kind in OFF_BUS:
+            stands, saw = UNKNOWN, "nothing tells its place on the bus"
         facts = {"about": event.component, "of": event.kind, "code": event.code, "confirmed": stands}
         component = name(Kind.MONITOR, self._host.name, self.name)
         yield made("monitor.reread", component, facts, code=stands, message=f"{event.component}: {saw}"[:MAX_MESSAGE])

@@ -50,8 +50,8 @@ class Shared:
     measured_ms: int = 0  # when an exporter last told of accelerators: while it does, nobody else needs to
     reread_ms: int = 0  # a hard event was seen then: who asks a driver asks again, at once
     driver: tuple[int, Sequence[Mapping[str, Any]]] = (0, ())  # when a driver last answered, and what
-    # (component, counter) -> the exporter that tells it, and when it last did: another's value of the same counter, some
-    # seconds older or newer, would count each step again and again
+    # (component, counter) -> the exporter that tells it, and when it last did: another's value of the same counter,
+    # some seconds older or newer, would count each step again and again
     counted: dict[tuple[str, str], tuple[str, int]] = field(default_factory=dict)
     hangs: str = ""  # a driver does not answer: nothing more is asked of it
     hard: "queue.Queue[Event]" = field(default_factory=lambda: queue.Queue(MOST_HARD))  # events to look after

@@ -14,6 +14,7 @@ LINE_MS = 10_000  # [house] a switch that restarts may still write a line about 
 SOON_MS = 90_000  # [house] fabrics are read each minute; a switch that restarts is not back by then
 OWN = ("load_1m", "memory_available_bytes", "tasks_blocked", "clock_offset_seconds", "pressure_cpu_ratio")
 BY_CONTROLLER = ("management_up", "powered", "inlet_temperature_celsius", "power_watts")
+EVER_MS = 2**60
 WATTS, AMPERES = 20.0, 0.1  # as in `detectors.power_lost`: what is below is nothing
 
 
@@ -39,33 +40,29 @@ class Alive:
         return part in self._units
 
     def went_on(self, switch: Name) -> bool:
-        """Whether a switch is read again before it could have restarted."""
+        """Whether a switch is read again, or speaks, before it could have restarted."""
         return self._at_ms is not None and switch.partition(":")[2] in self._soon
 
     @cached_property
     def _soon(self) -> frozenset[str]:
-        until = pl.col("end_ms") <= (self._at_ms or 0) + SOON_MS
+        until = pl.col("end_ms") <= (self._at_ms or 0) + max(SOON_MS, 3 * self._case.window_ms)
         frames = [self._late(table(self._case, name, ("up",))).filter(until) for name in TABLES]
-        return frozenset(host_of(one) or "" for frame in frames for one in frame["component"].unique()) - {""}
+        read = {host_of(one) or "" for frame in frames for one in frame["component"].unique()}
+        return frozenset(read | self._told(LINE_MS, SOON_MS)) - {""}
+
+    def _told(self, least_ms: int, most_ms: int) -> set[str]:
+        """Owners of what a line speaks of, so long after."""
+        begin = self._at_ms or 0
+        times = ((one.component, one.at_ms or 0) for one in self._case.events)
+        return {host_of(component) or "" for component, at in times if begin + least_ms < at <= begin + most_ms}
 
     @cached_property
     def heard(self) -> frozenset[str]:
         """Hosts that told something of themselves afterwards."""
         others = [table(self._case, name, ("up",)) for name in OF_HOSTS if name != "host"]
         frames = [self._late(frame) for frame in (told_by_hosts(self._case), *others)]
-        return frozenset(host_of(one) or "" for frame in frames for one in frame["component"].unique()) - {""}
-
-    def speaks(self, host: str) -> bool:
-        """Something was read of the host, or told by it, after that."""
-        return host in self._hosts or host in self._switches
-
-    @cached_property
-    def _hosts(self) -> frozenset[str]:
-        measured = (
-            self._late(table(self._case, name, ("up",) if name == "host" else ())) for name in ("host", "accelerator")
-        )
-        up = (rows.filter(pl.col("up").fill_null(1.0) > 0.5) if "up" in rows.columns else rows for rows in measured)
-        return frozenset(host_of(one) or "" for rows in up for one in rows["component"].unique())
+        read = {host_of(one) or "" for frame in frames for one in frame["component"].unique()}
+        return frozenset(read | self._told(LINE_MS, EVER_MS)) - {""}
 
     @property
     def _after_ms(self) -> int:
@@ -79,9 +76,7 @@ class Alive:
             for name in TABLES
             for component in self._late(table(self._case, name, ("up",)))["component"].unique()
         }
-        least = (self._at_ms or 0) + LINE_MS
-        told = {host_of(one.component) or "" for one in self._case.events if (one.at_ms or 0) > least}
-        return frozenset((read | told) - {""})
+        return frozenset((read | self._told(LINE_MS, EVER_MS)) - {""})
 
     @cached_property
     def _units(self) -> frozenset[Name]:

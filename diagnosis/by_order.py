@@ -36,20 +36,33 @@ class Orders:
         told = self._hosts.get(name(Kind.HOST, host_of(component) or ""), [])
         return _within([at for at, _ in told], from_ms, to_ms, START_MS)
 
-    def went_with_host(self, port: Name, at_ms: int, up_ms: Iterable[int] = ()) -> bool:
-        """A carrier that was lost as a host at either end went down in order or started. Where that host started
-        afterwards only, the carrier must have come back (`up_ms`): else somebody may have started it for the loss."""
+    def stopped(self, port: Name, at_ms: int) -> tuple[str, ...]:
+        """Hosts at the ends of a link that went down in order as the carrier was lost, or up to five minutes before."""
+        return tuple(
+            host
+            for host in self._owners(port, at_ms)
+            if any(not start and -SAME_MS <= at_ms - at <= START_MS for at, start in self._of(host))
+        )
+
+    def started(self, port: Name, at_ms: int, up_ms: Iterable[int]) -> bool:
+        """A carrier was lost as a host at either end started. Where that host started afterwards only, the carrier must
+        have come back (`up_ms`): else somebody may have started it for the loss."""
+        starts = [at for host in self._owners(port, at_ms) for at, start in self._of(host) if start]
+        return any(
+            0 <= at_ms - at < START_MS or (0 < at - at_ms <= START_MS and any(up >= at for up in up_ms))
+            for at in starts
+        )
+
+    def _of(self, host: str) -> list[tuple[int, bool]]:
+        return self._hosts.get(name(Kind.HOST, host), [])
+
+    def _owners(self, port: Name, at_ms: int) -> list[str]:
+        """Hosts at both ends; a switch that starts is no excuse for its ports."""
         if not self._hosts:
-            return False
+            return []
         view = self.case.topology.at(at_ms)
         owners = {host_of(end) or "" for end in (port, view.other_end(port) or port)}
-        hosts = [owner for owner in sorted(owners) if not view.children(name(Kind.SWITCH, owner))]
-        for told, boots in (one for host in hosts for one in self._hosts.get(name(Kind.HOST, host), ())):
-            if 0 <= at_ms - told + (0 if boots else SAME_MS) <= START_MS:
-                return True
-            if boots and 0 < told - at_ms <= START_MS and any(up >= told for up in up_ms):
-                return True
-        return False
+        return [owner for owner in sorted(owners) if not view.children(name(Kind.SWITCH, owner))]
 
 
 def orders(case: Case) -> Orders:

@@ -108,7 +108,7 @@ def _row(headings: Iterable[str], cells: Iterable[str]) -> dict[str, str]:
 
 
 def _whole_rows(chunks: Iterable[bytes], tally: Tally) -> Iterator[tuple[int, str]]:
-    """Lines; those that a quoted cell joins as one. A quote that is never closed costs some lines, which are counted."""
+    """Lines; those that a quoted cell joins as one. A quote that is never closed costs some lines, and that is told."""
     held: list[str] = []
     first = 0
     for number, row in lines(chunks, tally):

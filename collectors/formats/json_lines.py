@@ -9,6 +9,7 @@ from collectors.formats.reading import Line
 from collectors.formats.text import MAX_LINE, clean_text
 from sickbay.clock import NO_STAMP, Stamp
 
+CONTROLLERS = frozenset({"slurmctld.service"})  # units that start no process of a person
 LEVELS = ("emerg", "alert", "crit", "err", "warning", "notice", "info", "debug")
 _MESSAGES = ("MESSAGE", "log", "message", "msg")
 _TIMES = ("time", "@timestamp", "timestamp", "ts", "eventTime")
@@ -35,12 +36,13 @@ def json_record(text: str) -> Line | None:
     return line if is_log else None  # a message alone makes no log: errors and status documents have one too
 
 
-def of_person(uid: int) -> bool:
-    """Whether a user's number is a person's, whose process can name itself as it likes in a system's log.
+def of_person(uid: int, unit: str = "") -> bool:
+    """Whether a person's process wrote an entry of the journal: it can name itself as any daemon does.
 
-    Persons have numbers from 1000 on; between 60000 and 65533 are those of packages and of systemd's own users.
+    `unit`: the system's unit that it ran in, by the journal's own word. Persons have numbers from 1000 on; 60000 to
+    65533 are those of packages and of systemd's own users. Sites give a scheduler's controller a person's number.
     """
-    return uid >= 1000 and not 60_000 <= uid < 65_534
+    return uid >= 1000 and not 60_000 <= uid < 65_534 and unit not in CONTROLLERS
 
 
 def _line(record: dict[str, Any], message: str) -> Line:

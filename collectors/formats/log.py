@@ -5,6 +5,7 @@ Bytes → clean blocks (`text`) → lines that hold a literal of some grammar (`
 """
 
 import importlib
+import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import NamedTuple, Protocol, cast
@@ -59,6 +60,7 @@ def _literals() -> tuple[str, ...]:
     return (*(literal for module in modules().values() for literal in module.LITERALS), *ENCODED)
 
 
+_JSON = re.compile(r"\s{0,64}(?:\[\s{0,64})?\{\s{0,64}(?:\"|$)")
 MOST = 0.85  # how sure it is at best: what is made of log lines may be a document of its own
 
 
@@ -71,7 +73,8 @@ def confidence(head: bytes, name: str) -> float:
         sample = sample[:-1]  # cut by the reader of the head
     sample = [text for text in sample if text.strip()]
     find = find_candidates()
-    taken = sum(1.0 if known(text) else _WORDS_ONLY if _is_line(text) and _found(find, text) else 0.0 for text in sample)
+    worth = (1.0 if known(text) else _WORDS_ONLY if _is_line(text) and _found(find, text) else 0.0 for text in sample)
+    taken = sum(worth)
     named = 0.1 if name.lower().endswith(_LOG_NAMES) else 0.0
     return named if not taken else min(MOST, 0.25 + 0.5 * taken / len(sample) + named)
 
@@ -127,7 +130,7 @@ class Following:
 
 def _is_line(text: str) -> bool:
     """Whether a text may be a line of a log: an object or list of JSON without an envelope's fields is a document."""
-    return not text.lstrip().startswith(("{", "[{"))
+    return not _JSON.match(text)
 
 
 def _found(find: Find, text: str) -> bool:

@@ -18,6 +18,7 @@ from sickbay.messages import Event, Severity
 
 FRESH_MS = 60_000  # an older event is history: what is read now says nothing of then
 YES, NO, UNKNOWN = "yes", "no", "unknown"
+OFF_BUS = frozenset({"accelerator.off_bus", "nic.gone"})  # nobody can say so of a device whose place is not known
 LOST = 15  # nvmlReturn_t
 _ALSO = frozenset({"accelerator.recovery_action", "pcie.degraded", "pcie.corrected_rate"})
 _OF_DEVICES = frozenset({Kind.ACCELERATOR, Kind.NIC, Kind.PORT, Kind.PCIE, Kind.OPTIC, Kind.DISK, Kind.FABRIC})

@@ -101,8 +101,8 @@ def _of_system(journal: dict[str, str]) -> bool:
     """Whether the kernel or a daemon wrote the entry: a person's process can name itself as it likes."""
     if journal.get("_TRANSPORT") == "kernel":
         return True
-    uid = journal.get("_UID", "")
-    return "CONTAINER_ID" not in journal and uid.isdecimal() and len(uid) < 11 and not of_person(int(uid))
+    uid, unit = journal.get("_UID", ""), journal.get("_SYSTEMD_UNIT", "")
+    return "CONTAINER_ID" not in journal and uid.isdecimal() and len(uid) < 11 and not of_person(int(uid), unit)
 
 
 def _text(body: Any, journal: dict[str, str], host: str) -> str:

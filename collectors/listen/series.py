@@ -26,6 +26,7 @@ from sickbay.schema import Samples
 from sickbay.topics import EVENTS, TOPOLOGY
 
 MAX_LABEL = 4096  # characters of a name or value: longer ones are no device's
+WRONG_MS, OLD_MS = 60_000, 600_000
 STRANGE = "times or numbers that are none: a time is in ms (remote_write) or ns (OTLP) since 1970"
 NO_HOST = "no label tells the host: add a label hostname, or scrape hosts by their names"
 
@@ -48,8 +49,18 @@ def told_of(found: Sequence[Series], request: Request, memory: SeriesMemory, all
         told.refuse("unparsed", tally.unparsed, STRANGE)
     for batch in wide(batches):
         _samples(batch, memory, allowed, told)
+    _clock(told, request.now_ms)
     _count(_rows(fast, slow.values(), memory), allowed, told)
     _remember(slow, memory)
+
+
+def _clock(told: Told, now_ms: int) -> None:
+    """What is taken and of little use is said: nobody else would see that two clocks differ."""
+    newest = max((int(batch.at_ms.max()) for batch in told.samples), default=now_ms)
+    if newest > now_ms + WRONG_MS:
+        told.note = told.note or f"its times are {(newest - now_ms) // 1000} s ahead of this clock: one is wrong"
+    elif newest < now_ms - OLD_MS:
+        told.note = told.note or f"{(now_ms - newest) // 1000} s old: kept in the archive, no window waits for it"
 
 
 def _sorted(

@@ -39,13 +39,14 @@ def claims(case: Case) -> Iterable[Evidence]:
     """One claim per port, and one per shared part of ports that went together."""
     closed, ups, known = _by_component(case, "port.admin_down"), _by_component(case, "port.up"), orders(case)
     spoken = [event for event in case.events if event.kind == "port.down" and not _by_order(event, closed, known)]
-    downs = [event for event in spoken if not _brought_up(event) and not _with_host(event, ups, known)]
+    downs = [event for event in spoken if not _brought_up(event, ups, known) and not _left_by_host(event, known)]
     by_port: dict[Name, list[Event]] = defaultdict(list)
     for event in downs:
         by_port[event.component].append(event)
     told = lost_in_telemetry(case)
     measured = [one for one in told if one.component not in by_port and not _measured_by_order(one, known, case)]
-    groups = (*_at_once(downs, TOGETHER_MS), *_at_once(measured, case.window_ms + TOGETHER_MS))
+    alone = [event for event in downs if not _stopped(event, known)]  # what stopped in order shares no broken part
+    groups = (*_at_once(alone, TOGETHER_MS), *_at_once(measured, case.window_ms + TOGETHER_MS))
     seen = hosts_seen(case) if groups else frozenset()
     shared = [claim for together in groups for claim in _of_part(together, case, seen)]
     orphans = {port for one in shared if one.component == UNKNOWN_PART for port in one.facts["ports"].split(", ")}
@@ -80,19 +81,25 @@ def _by_order(event: Event, closed: dict[Name, list[Event]], known: Orders) -> b
 
 def _measured_by_order(event: Event, known: Orders, case: Case) -> bool:
     at, to = event.at_ms or 0, (event.at_ms or 0) + LEAST_WINDOWS * case.window_ms
-    with_host = any(known.went_with_host(event.component, one) for one in (at, to))
-    return with_host or known.closed(event.component, at - case.window_ms, to)
+    stopped = any(known.stopped(event.component, one) for one in (at, to))
+    return stopped or known.closed(event.component, at - case.window_ms, to)
 
 
-def _brought_up(event: Event) -> bool:
-    """Carriers come and go while a host starts: that is no fault of theirs."""
-    return event.at_boot_s is not None and event.at_boot_s < BRING_UP_MS / 1000
-
-
-def _with_host(event: Event, ups: dict[Name, list[Event]], known: Orders) -> bool:
-    """The carrier went as a host at either end stopped or started."""
+def _brought_up(event: Event, ups: dict[Name, list[Event]], known: Orders) -> bool:
+    """Carriers come and go while a host at either end starts: that is no fault of theirs."""
+    if event.at_boot_s is not None:
+        return event.at_boot_s < BRING_UP_MS / 1000
     back = [up.at_ms for up in ups.get(event.component, ()) if up.at_ms is not None]
-    return event.at_ms is not None and known.went_with_host(event.component, event.at_ms, back)
+    return event.at_ms is not None and known.started(event.component, event.at_ms, back)
+
+
+def _left_by_host(event: Event, known: Orders) -> bool:
+    """A switch tells the loss of a host that went down in order. The host's own word is explained by its going."""
+    return any(host != host_of(event.component) for host in _stopped(event, known))
+
+
+def _stopped(event: Event, known: Orders) -> tuple[str, ...]:
+    return known.stopped(event.component, event.at_ms) if event.at_ms is not None else ()
 
 
 def _near(first: Event, second: Event, within_ms: int) -> bool:
@@ -139,7 +146,7 @@ def _of_part(together: list[Event], case: Case, seen: frozenset[str]) -> Iterato
     while len(left) > 1:
         lost = _Lost(view, sorted(left), seen, alive, known, above)
         part = lost.best_part()
-        if part is None or lost.only_hosts_are_dark(part):
+        if part is None:
             yield from _of_unknown(lost, [left[port] for port in sorted(left)])
             return
         yield _claim(lost, part, [left.pop(port) for port in lost.under[part]])
@@ -176,6 +183,8 @@ class _Lost:
     def best_part(self) -> Name | None:
         """Of the parts with no or few healthy members the one behind most losses; of these one that is not seen to work
         on, and the most specific."""
+        well = {part for part in self.under if self._works_on(part)}
+        well |= {up for part in well for up in self.view.ancestors(part) if kind_of(up) is Kind.SWITCH}
         ranks = {
             part: (
                 self._grade(part, all_members=True),
@@ -187,19 +196,24 @@ class _Lost:
                 part,
             )
             for part, ports in self.under.items()
-            if self._links(ports) > 1 and not self._little_known(part) and not self._works_on(part)
+            if self._links(ports) > 1 and not self._little_known(part) and part not in well
         }
         return max(ranks, key=lambda part: ranks[part], default=None)
 
     def _works_on(self, part: Name) -> bool:
-        """A switch that was read without a break and kept all its links to other switches, while nothing was heard of
-        the hosts on it: these went dark themselves, as a rack does that loses its power."""
+        """A switch that was heard without a break while nothing was heard of the hosts on it: these went dark
+        themselves, as a rack does that loses its power. Where their ends are known to be lost too, as a sweep tells,
+        it must have kept all its links to other switches."""
         if kind_of(part) is not Kind.SWITCH or not self._alive.went_on(part):
             return False
+        hosts = self.hosts(self.under[part])
+        if not self._alive.heard.isdisjoint(hosts):
+            return False
+        if {host_of(port) for port in self._lost}.isdisjoint(hosts):
+            return True
         ports = [one for one in self.view.children(part, Relation.PART_OF) if kind_of(one) is Kind.PORT]
         ends = {port: far for port in ports if (far := self.view.other_end(port)) and _is_switch(self.view, far)}
-        dark = self._alive.heard.isdisjoint(hosts_of(self.view, self.under[part]))
-        return dark and bool(ends) and self._lost.isdisjoint([*ends.keys(), *ends.values()])
+        return bool(ends) and self._lost.isdisjoint([*ends.keys(), *ends.values()])
 
     def _links(self, ports: Iterable[Name]) -> int:
         """Links that the ports are ends of: both ends of one tell of one loss."""
@@ -232,14 +246,6 @@ class _Lost:
             ends = hosts_of(self.view, [port])
             found.update([one for one in ends if one in self._known] or ends)
         return sorted(found)
-
-    def only_hosts_are_dark(self, part: Name) -> bool:
-        """A switch that lives on told the losses, and nothing was heard of its hosts since: they are off, not it."""
-        if kind_of(part) is not Kind.SWITCH or part not in self._alive:
-            return False
-        hosts = self.hosts(self.under[part])
-        told = {host_of(port) for port in self._lost}  # a host that tells of its own lost carrier is on
-        return not any(host in told or self._alive.speaks(host) for host in hosts)
 
     def many_of_a_switch(self, owners: Iterable[str]) -> bool:
         """Many of the ports are those of one owner, which is no host that is known: the only one that tells of them."""

@@ -7,12 +7,14 @@ Where to look, by what runs:
 - `sickbay demo`: `demo`, `agents` (all agents of the cluster, in memory), `demo_report`.
 - Any service: `service` (a thread a stage), `opening` (the log), `exposition` (`/metrics`, `/ready`).
 - `sickbay process`: `stages` (their names; ticker), `live` (windows; all in one thread), `lag`, `archiver`, `alerts`;
-  diagnosis is `diagnoser` (reads, commits), `task_read` (how far), `horizon` (memory), `judge` (says), `wishes`.
+  diagnosis is `diagnoser` (reads, commits), `task_read` (how far), `horizon` (memory; `feature_windows`), `judge`
+  (says), `wishes`.
 - `sickbay remediate`: `remediator`, `remediation_inputs`, `scheduler_view`, `errands` (tests and bundles, beside).
-- `sickbay relay`, and what `sickbay up` listens to: `listener` (the stage), `listen_server`, `listen_sockets`, `tokens`,
-  `intake` (a request to an answer), `hooks` (changes, work), `handing` (agents' records), `sink` (the log; packs);
-  `frame_layouts` is what all readers of frames share.
-- `sickbay poll`: `poller`. `sickbay up`: `up`, `simulated_site`.
-- People's questions: `desk` (incidents, approvals), `declaring` (changes, maintenance), `letters` (dead letters),
-  `topology_import` and `topology_shown`, `story` and `report`, `boards`; what they and the stages read: `incidents_topic`, `ledger_lines`.
+- `sickbay relay`, and what `sickbay up` listens to: `listener` (the stage), `listen_server`, `listen_sockets`,
+  `tokens`, `intake` (a request to an answer), `hooks` (changes, work), `handing` (agents' records), `sink` (the log;
+  packs); `frame_layouts` is what all readers of frames share.
+- `sickbay poll`: `poller`. `sickbay up`: `up`, `simulated_site`. `sickbay doctor`: `setting_checks`.
+- People's questions: `desk` (incidents, approvals), `declaring` (changes, maintenance; `strangers`: parts that nothing
+  names), `letters` (dead letters), `topology_import` and `topology_shown`, `story` and `report`, `boards`; what they
+  and the stages read: `incidents_topic`, `ledger_lines`.
 """

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from collectors.listen import owner
 from collectors.naming import identity_key
 from sickbay import layouts, messages, wire
 from sickbay.admission import Admission, Refused, about, is_hearsay
@@ -139,7 +138,8 @@ def _fact(record: Record, grant: Grant) -> None:
         change = messages.decode(value)
         if not isinstance(change, Change) or change.target != key:
             raise Refused("not a change under the key of its target")
-        _hers(owner(change.target) if ":" in owner(change.target) else f"{Kind.HOST}:{owner(change.target)}", grant)
+        if not grant.allowed(change.target):  # a line of a log may tell of anything: its agent must not wait for ever
+            raise Refused(f"{change.target[:120]} is {NOT_HERS}")
     elif record.topic not in TOPICS:  # of a newer agent: it must not wait for ever
         raise Refused(f"there is no topic {record.topic[:80]!r} here")
     else:

@@ -7,6 +7,7 @@ import socket
 
 from sickbay.app.intake import Intake
 from sickbay.app.listen_server import Door, Server
+from sickbay.app.listen_sockets import Certificate
 from sickbay.app.service import Context, Make, Stage
 from sickbay.app.sink import Direct, Packing
 from sickbay.app.tokens import Tokens
@@ -64,11 +65,14 @@ class Listener:
 
 
 def checked(config: Config) -> Listen:
-    """The settings, if something can listen with them. Raises ConfigError that says what is missing."""
+    """The settings, if something can listen with them and the files that they name. Raises ConfigError that says what
+    is missing or wrong."""
     settings = config.listen
     for key in ("address", "certificate_file", "private_key_file", "tokens_file"):
         if not getattr(settings, key):
             raise ConfigError(f"[listen] {key} is empty: a listener needs an address, TLS and tokens")
     if config.security.require_signed and not config.security.key_file:
         raise ConfigError("[security] require_signed without key_file: nothing that comes in here could be signed")
+    Certificate(settings, lambda text: None)
+    Tokens(settings, lambda text: None)
     return settings

@@ -1,13 +1,12 @@
 """What settings name, begun as far as that goes without the network: what a process would refuse, for `doctor`."""
 
-import os
-import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
+from collectors.looking import looked
 from collectors.poll import sources, wanted
 from sickbay.config import ConfigError
 from sickbay.doctor import Check
@@ -58,48 +57,10 @@ def _polling(name: str) -> Try:
         made = sources([name], config)
         for source in made:
             source.close()
-        _LOOKS.get(name, lambda config: None)(config)
+        looked(name, config)
         return f"can begin: {', '.join(source.name for source in made)}"
 
     return attempt
-
-
-def _inventory(config: Config) -> None:
-    from collectors.inventory import of_file
-
-    if problems := [why for path in config.inventory.files if (why := of_file(path).problem)]:
-        raise ConfigError("; ".join(problems)[:500])
-
-
-def _infiniband(config: Config) -> None:
-    from collectors.fabric_tools import ALLOWED
-
-    if not config.fabric.device:
-        return
-    path = config.fabric.bin or os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
-    if missing := [tool for tool in ALLOWED if shutil.which(tool, path=path) is None]:
-        text = f"[fabric] device: {', '.join(missing)}: no such program"
-        raise ConfigError(f"{text}: install the subnet's tools, or name their folder in bin")
-
-
-def _kubernetes(config: Config) -> None:
-    from collectors.kubernetes_api import Api, Trouble
-
-    settings = config.kubernetes
-    api = Api(settings.kubeconfig, settings.context, settings.timeout_s)
-    try:
-        api.load()
-    except Trouble as error:
-        raise ConfigError(str(error)) from None
-    finally:
-        api.close()
-
-
-_LOOKS: Mapping[str, Callable[[Config], None]] = {  # what is read only once the poller asks
-    "inventory": _inventory,
-    "infiniband": _infiniband,
-    "kubernetes": _kubernetes,
-}
 
 
 def _log(config: Config) -> str:
@@ -167,9 +128,7 @@ def _listen(config: Config) -> str:
 
     listening(config)
     from sickbay.app.listen_sockets import SOON_MS, Certificate
-    from sickbay.app.tokens import Tokens
 
-    Tokens(config.listen, lambda text: None)
     if soon := Certificate(config.listen, lambda text: None).trouble(wall_ms(), SOON_MS):
         raise Absent(soon)
     return f"can begin: https://{config.listen.address}"

@@ -121,7 +121,7 @@ def _sources(config: "Path | None") -> "list[Check]":
 
 
 def _scheduler(config: "Path | None") -> "list[Check]":
-    """Whether Slurm answers, and what of its settings undoes Sickbay's work; nothing where the settings name no Slurm."""
+    """Whether Slurm answers, and what of its settings undoes our work; nothing where the settings name no Slurm."""
     from sickbay.config import ConfigError
     from sickbay.doctor import Check
 

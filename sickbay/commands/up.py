@@ -28,7 +28,9 @@ def up(
     ] = False,
     listen: Annotated[
         str | bool,
-        Parameter(help="Take in what others send, at HOST:PORT (default: [listen] address).", negative=""),
+        Parameter(
+            help="Take in what others send, at HOST:PORT (default: [listen] address).", negative="", show_default=False
+        ),
     ] = False,
     seconds: Annotated[float | None, Parameter(help="End after so long (default: on SIGTERM or Ctrl-C).")] = None,
 ) -> int:

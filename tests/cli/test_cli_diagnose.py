@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -116,6 +117,19 @@ def test_unknown_hosts_are_not_shared_and_known_ones_come_from_the_path(tmp_path
     knows = log(tmp_path, "messages", f"Mar 11 04:17:22 h17 {ORDINARY}", f"Mar 11 04:17:22 h17 kernel: {OFF_BUS}")
     assert {event["component"] for event in answer(named, knows)[0]["events"]} == {"accelerator:h17/0000:3b:00"}
     assert answer(one, "--host", "h9")[0]["incidents"][0]["component"] == "accelerator:h9/0000:3b:00"
+
+
+def test_people_read_one_name_for_a_part_of_a_host_that_is_not_named(tmp_path: Path) -> None:
+    html = tmp_path / "report.html"
+    done = sickbay("diagnose", log(tmp_path, "dmesg", f"[99.5] {OFF_BUS}"), "--html", html)
+    head, note = done.stdout.splitlines()[0], done.stdout.splitlines()[-2]
+    assert head.startswith("COMPONENT  accelerator:?/0000:3b:00 ")
+    assert "drain_host host:? " in done.stdout
+    assert "~" not in done.stdout
+    assert note.startswith("? stands for a host")
+    shown = re.findall(r"<bdi[^>]*>((?:accelerator|host):[^<]*)</bdi>", html.read_text())
+    assert shown
+    assert not [one for one in shown if "~" in one]
 
 
 def test_stamps_without_zone_or_year(tmp_path: Path) -> None:

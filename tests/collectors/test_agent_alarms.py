@@ -147,6 +147,16 @@ def test_a_storm_is_bounded_and_what_is_left_out_is_counted(outside: Outside) ->
     assert outside.metrics.value(DIRECT_ALERTS, status="dropped") == 7
 
 
+def test_in_a_storm_the_worst_is_told(outside: Outside) -> None:
+    outside.away_s = 100.0
+    outside.alarms.offer([lost(code=f"Xid {code}", severity=Severity.ERROR) for code in range(10_000)])
+    outside.alarms.offer([lost(code="Xid 99999")])
+    outside.look()
+    codes = [one["labels"]["code"] for one in outside.posts[0]]
+    assert len(codes) == MAX_HELD
+    assert "Xid 99999" in codes
+
+
 def test_a_clock_that_is_set_back_silences_no_code_for_long(outside: Outside) -> None:
     outside.away_s = 100.0
     outside.alarms.offer([lost()])

@@ -1,8 +1,8 @@
 """Recorded hosts and their golden answers: everything that an agent tells of a folder that looks like a host.
 
 A new one: copy a host's files below `hosts/NAME/root` or list them in `root.txt` (see recorded.py), its exporters'
-answers to `exporters/*.prom`, its tools' to `tools.txt` and its driver's to `nvml.jsonl`, and run the test once with GOLDEN=write; then read what it
-wrote.
+answers to `exporters/*.prom`, its tools' to `tools.txt` and its driver's to `nvml.jsonl`, and run the test once with
+GOLDEN=write; then read what it wrote.
 """
 
 import json
@@ -64,6 +64,12 @@ def everything(folder: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return work
 
 
+def told_by(folder: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Its records, one a line, with the host's own paths: where it is recorded stands in no golden answer."""
+    lines = lines_of(everything(folder, scratch, monkeypatch))
+    return [line.replace(str(scratch), "").replace(str(folder / "root"), "") for line in lines]
+
+
 def lines_of(work: Work) -> Iterator[str]:
     """One line of JSON for each record, a frame table by table."""
     schemas = layouts.Schemas()
@@ -89,11 +95,20 @@ def table(matrix: Matrix) -> dict[str, Any]:
 
 @pytest.mark.parametrize("folder", HOSTS, ids=lambda path: path.name)
 def test_a_recorded_host_gives_its_golden_answer(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = list(lines_of(everything(folder, tmp_path, monkeypatch)))
+    found = told_by(folder, tmp_path, monkeypatch)
     golden = folder / "golden.jsonl"
     if os.environ.get("GOLDEN") == "write":
         golden.write_text("".join(f"{line}\n" for line in found), encoding="utf-8")
     assert found == golden.read_text(encoding="utf-8").splitlines()
+
+
+def test_no_answer_tells_where_the_host_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "root.txt").write_text("etc/hostname: n9\n")  # and no dev/kmsg: that is told with its path
+    found = told_by(tmp_path / "new", tmp_path / "scratch", monkeypatch)
+    blind = [json.loads(line)["message"] for line in found if '"monitor.blind"' in line]
+    assert any("/dev/kmsg" in message for message in blind)
+    assert not any(str(tmp_path) in line for line in found)
 
 
 def test_windows_take_every_column_that_a_recorded_host_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

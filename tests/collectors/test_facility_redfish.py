@@ -243,8 +243,9 @@ def test_settings_that_cannot_be_used(settings: Facility) -> None:
 
 
 def test_where_nobody_answers_nobody_is_called_down() -> None:
-    with pytest.raises(PollFailed):
-        polled(State(heard=frozenset({"cdu:c1"})), Answers({}, {"cdu:c1": "no route"}), 1000)
+    silent = {f"cdu:c{number}": "no route" for number in range(1, 6)}
+    with pytest.raises(PollFailed, match=r"cdu:c1, cdu:c2, cdu:c3: no route; and 2 more of 5 "):
+        polled(State(heard=frozenset({"cdu:c1"})), Answers({}, silent), 1000)
 
 
 def test_one_never_heard_of_has_no_row() -> None:

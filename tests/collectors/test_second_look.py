@@ -174,6 +174,21 @@ def test_a_port_is_read_with_its_counters(root: Path) -> None:
     assert readings["port"] == {"state": "1: DOWN", "counters/link_downed": "3"}
 
 
+@pytest.mark.parametrize(
+    ("event", "stands"),
+    [
+        (hard("nic.gone", "nic:n1/0000:cb:00.0"), "unknown"),  # the bus has it
+        (hard("nic.gone", "nic:n1/0000:5e:00.0"), "yes"),
+        (hard("nic.gone", "nic:n1/eth7"), "unknown"),  # wherever that was
+        (hard(component="accelerator:n1/GPU-1234"), "unknown"),
+    ],
+)
+def test_only_a_device_whose_place_is_known_is_gone_from_it(root: Path, event: Event, stands: str) -> None:
+    source = looking(root, driver_calls=False)
+    source._host.shared.look_after(event)
+    assert told(source.collect(NOW))[0].attributes["confirmed"] == stands
+
+
 def test_a_storm_is_looked_after_a_few_times_and_the_rest_is_counted(root: Path) -> None:
     source = looking(root)
     for number in range(30):

@@ -1,5 +1,7 @@
 """Switches followed over gNMI with TLS: a real server of the public protocol, and all that a connection may suffer."""
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -275,3 +277,37 @@ def test_the_stage_writes_frames_and_sealed_events_under_the_switch(switch: gnmi
     assert keys[topics.TELEMETRY] == keys[topics.EVENTS] == {b"leaf1"}
     children = {key.split()[0] for key in keys[topics.TOPOLOGY]}
     assert b"port:leaf1/Ethernet4" in children
+
+
+SHOUTS = """
+import socket, sys, threading, time
+from collectors.poll import PollFailed, sources
+from sickbay.config import parse
+
+server = socket.create_server(("127.0.0.1", 0))
+
+def answer():
+    while True:
+        connection, _ = server.accept()
+        connection.sendall(b"HTTP/1.1 400 no TLS here\\r\\n\\r\\n")
+        connection.close()
+
+threading.Thread(target=answer, daemon=True).start()
+told = f'[gnmi]\\ntargets = ["leaf1=127.0.0.1:{server.getsockname()[1]}"]'
+(source,) = sources(["gnmi"], parse(told.encode(), "test"))
+until, failed = time.monotonic() + 20, False
+while not failed and time.monotonic() < until:
+    time.sleep(0.1)
+    try:
+        source.poll(source.state, 0)
+    except PollFailed:
+        failed = True
+source.close()
+sys.exit(not failed)
+"""
+
+
+@pytest.mark.slow
+def test_a_switch_without_tls_writes_no_lines_of_its_own() -> None:
+    done = subprocess.run([sys.executable, "-c", SHOUTS], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -241,3 +241,11 @@ def test_a_quote_that_is_not_closed_is_told() -> None:
     assert (tally.unparsed, tally.notes) == (2, ["a quote in line 3 is not closed: 2 lines were not read"])
     inches, _ = taken('host,rack,note\nh1,r1,19"\nh2,r2,19"\n')
     assert len(inches) == 2
+
+
+def test_a_relation_that_is_none_is_told_with_those_that_there_are() -> None:
+    records, tally = taken("child,relation,parent\nhost:h1,in,rack:r1\n")
+    assert records == []
+    (note,) = [one for one in tally.notes if "relation" in one]
+    assert note.startswith("no edge: there is no relation 'in'; there are part_of, attached_to, ")
+    assert note.endswith("same_group")

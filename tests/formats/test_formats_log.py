@@ -231,6 +231,7 @@ def test_logs_are_taken_for_logs(envelope: str) -> None:
         b"\x00\x01\x02\x03" * 100,
         b"JobID|State|Node\n1|FAILED|n1\n",
         b'{"a": [1, 2]}',
+        b'[{"name": "Link is Down", "description": "Link went down: leaf-3 17, nfs: server filer2 not responding"}]',
         b"# HELP up metric\nup 1\n",
         b"timestamp, index, name\n2025/05/06 14:07:09.123, 0, card\n",
     ],

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from sickbay import handover, messages
+from sickbay.commands.doctor import _way
 from sickbay.handover import Handed
 from sickbay.log import TooLarge
 from sickbay.log.https_appender import HttpsAppender
@@ -30,8 +31,7 @@ def test_a_listener_that_takes_less_at_once_gets_less(tmp_path: Path) -> None:
         appender.close()
 
 
-def test_one_record_that_is_larger_is_hopeless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sickbay.log.https_appender.checks.placed", lambda *told: None)
+def test_one_record_that_is_larger_is_hopeless(tmp_path: Path) -> None:
     with site(tmp_path, settings=config(tmp_path, max_bytes=8 << 10)) as one:
         appender = HttpsAppender(way(one, tmp_path), TOPICS)
         large = appender.append(EVENTS, b"n1", b"{" + b" " * 20_000 + b"}")
@@ -51,3 +51,19 @@ def test_a_topic_of_a_newer_agent_is_a_dead_letter(tmp_path: Path) -> None:
         assert handover.decode_answers(answer.body) == ["", ""]
         assert len(one.told(EVENTS)) == 1
         assert b"no topic" in (one.records(DEADLETTER)[0].value or b"")
+
+
+def test_doctor_tries_an_agent_s_way(tmp_path: Path) -> None:
+    with site(tmp_path) as one:
+        told = way(one, tmp_path)
+        file = tmp_path / "agent.toml"
+        lines = [f'{key} = "{getattr(told, key)}"' for key in ("engine", "url", "ca_file", "token_file")]
+        file.write_text("\n".join(["[log]", *lines]))
+        (check,) = _way(file)
+        assert check.ok
+        assert told.url in check.says
+        (tmp_path / "token").write_text("of_nobody")
+        (check,) = _way(file)
+        assert check.ok is False
+        assert "401" in check.says
+        assert one.records(EVENTS) == []

@@ -1,7 +1,6 @@
 """Prometheus remote_write into a listener: the values that come out of the log, and what is refused."""
 
 import struct
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,22 +12,7 @@ from collectors.listen.memory import SeenSeries, SeriesMemory
 from collectors.listen.remote_write import read
 from collectors.listen.unpack import unpacked
 from sickbay.selfmetrics import LISTEN_REFUSED
-from tests.listen.listen_kit import (
-    BACKFILL,
-    EVENTS,
-    NOW_MS,
-    TELEMETRY,
-    Row,
-    Site,
-    card,
-    config,
-    frames,
-    site,
-    tokens,
-    values,
-    written,
-    written_v2,
-)  # fmt: skip
+from tests.listen.listen_kit import EVENTS, NOW_MS, Row, Site, card, config, site, tokens, values, written, written_v2
 
 STALE = struct.unpack("<d", struct.pack("<Q", 0x7FF0000000000002))[0]
 TEMPERATURE, UTILISATION, CODE = "DCGM_FI_DEV_GPU_TEMP", "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_XID_ERRORS"
@@ -231,21 +215,3 @@ def test_too_many_requests_are_sent_away(tmp_path: Path) -> None:
         assert statuses[0] == 204
         assert statuses[-1] == 429
         assert one.metrics.value(LISTEN_REFUSED, kind="metrics", reason="rate") == statuses.count(429)
-
-
-def test_a_backlog_goes_where_no_window_waits(tmp_path: Path) -> None:
-    now_ms = int(time.time() * 1000)
-    with site(tmp_path) as one:
-        assert one.write([(card("DCGM_FI_DEV_GPU_TEMP"), [(41.0, now_ms - 600_000), (42.0, now_ms)])]).status == 204
-        for topic, told in ((TELEMETRY, (now_ms, 42.0)), (BACKFILL, (now_ms - 600_000, 41.0))):
-            rows = [batch for frame in frames(one.log, (topic,)) for batch in frame.samples]
-            assert values(rows, "accelerator", "temperature_celsius") == {(CARD, told[0]): told[1]}
-        assert {frame.sequence for frame in one.frames()} == {1}  # each topic counts by itself: no hole in either
-
-
-@pytest.mark.parametrize("at", [NOW_MS // 1000, NOW_MS * 1000, NOW_MS * 10**6, 0, -5])
-def test_times_in_other_units_are_said(tmp_path: Path, at: int) -> None:
-    with site(tmp_path) as one:
-        assert one.write([(card("DCGM_FI_DEV_GPU_TEMP"), [(41.0, at)])]).status == 204
-        assert "ms" in one.said[-1]
-        assert one.frames() == []

@@ -131,3 +131,8 @@ def test_persons_are_no_daemons() -> None:
     assert of_user(b'{"MESSAGE":"\\"_UID\\":\\"0\\"","_UID":"1000"}')
     assert not of_user(b'{"MESSAGE":"\\"_UID\\":\\"1000\\"","_UID":"0"}')
     assert not of_user(b'{"_TRANSPORT":"kernel"}')
+    assert not of_user(b'{"_UID":"1002","_SYSTEMD_UNIT":"slurmctld.service"}')  # as many sites number it
+    assert of_user(b'{"_UID":"1002","_SYSTEMD_UNIT":"slurmd.service"}')  # jobs run there
+    assert of_user(
+        b'{"_UID":"1002","_SYSTEMD_UNIT":"session-3.scope","MESSAGE":"\\"_SYSTEMD_UNIT\\":\\"slurmctld.service\\""}'
+    )
