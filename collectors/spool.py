@@ -106,9 +106,10 @@ class Spool:
             raise
         rows = self._db.execute("SELECT topic, key, payload FROM facts ORDER BY topic, key")
         self._facts = {(row[0], row[1]): Fact(*row) for row in rows}
-        count, size, self._newest_ms = self._db.execute(
+        count, size, newest_ms = self._db.execute(
             "SELECT count(*), coalesce(sum(length(payload)), 0), coalesce(max(at_ms), 0) FROM entries"
         ).fetchone()
+        self._newest_ms: int = newest_ms
         self.held = Held(count, size + count * OVERHEAD)
         self._gave_up = True  # drops may wait to be told: else nobody needs to look
 
@@ -236,7 +237,7 @@ class Spool:
                     if own <= 0 or (found and size + len(row[4]) > limit_bytes):
                         break
                     if row[0] not in self.held.flying:
-                        found.append(Entry(*row, live))
+                        found.append(Entry(*row[:5], live=live))
                         size += len(row[4])
                         own -= 1
                 rows.close()

@@ -27,7 +27,10 @@ def told_by_hosts(case: Case) -> pl.DataFrame:
 
 
 class Alive:
-    """What is seen to live on after `at_ms`: by readings that begin two windows later, or lines after some seconds."""
+    """What is seen to live on after `at_ms`: by readings that begin two windows later, or lines after some seconds.
+
+    A switch that is heard minutes later only may have restarted.
+    """
 
     def __init__(self, case: Case, at_ms: int | None) -> None:
         self._case, self._at_ms = case, at_ms
@@ -35,9 +38,7 @@ class Alive:
     def __contains__(self, part: Name) -> bool:
         if self._at_ms is None:
             return False
-        if kind_of(part) is Kind.SWITCH:
-            return part.partition(":")[2] in self._switches
-        return part in self._units
+        return self.went_on(part) if kind_of(part) is Kind.SWITCH else part in self._units
 
     def went_on(self, switch: Name) -> bool:
         """Whether a switch is read again, or speaks, before it could have restarted."""
@@ -67,16 +68,6 @@ class Alive:
     @property
     def _after_ms(self) -> int:
         return (self._at_ms or 0) + 2 * self._case.window_ms
-
-    @cached_property
-    def _switches(self) -> frozenset[str]:
-        """Names of hosts and switches that are seen, as components spell them."""
-        read = {
-            host_of(component) or ""
-            for name in TABLES
-            for component in self._late(table(self._case, name, ("up",)))["component"].unique()
-        }
-        return frozenset((read | self._told(LINE_MS, EVER_MS)) - {""})
 
     @cached_property
     def _units(self) -> frozenset[Name]:

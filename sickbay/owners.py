@@ -1,7 +1,8 @@
 """Which owners of linked ports are switches, where a list of cables tells only that two ports are joined.
 
-What a known host is cabled to is a switch; of owners of which nothing is known, one with many links to owners that have
-few. Whoever stays unknown counts as a host, as its ports' names say.
+What a known host is cabled to is a switch, and so is what has more links than any host, all of them to switches; where
+no host is known, an owner with many links to owners that have few. Whoever stays unknown counts as a host, as the
+names of its ports say.
 """
 
 from collections import defaultdict
@@ -27,11 +28,15 @@ def switches_among(edges: Collection[Edge], hosts: Iterable[str]) -> Iterator[Ed
     told = {parts_of(end)[0] for end in named if kind(end) is Kind.HOST} | set(hosts)
     switches = {parts_of(end)[0] for end in named if kind(end) is Kind.SWITCH}
     far, ports = _links(edges)
-    for owner in sorted(far.keys() - told - switches):
-        if not told.isdisjoint(far[owner]) or _has_many(owner, far):
-            yield Edge(
-                child=ports[owner], parent=name(Kind.SWITCH, owner), relation=Relation.PART_OF, source=SOURCE
-            )  # fmt: skip
+    most = max((len(far[host]) for host in told & far.keys()), default=None)  # links of a known host
+    unknown = sorted(far.keys() - told - switches)
+    leaves = [owner for owner in unknown if not told.isdisjoint(far[owner]) or _has_many(owner, far)]
+    above = switches | set(leaves)  # what has more links than any host, and to switches alone, is one above them
+    spines = [
+        one for one in unknown if one not in above and most and len(far[one]) > most and above.issuperset(far[one])
+    ]
+    for owner in sorted({*leaves, *spines}):
+        yield Edge(child=ports[owner], parent=name(Kind.SWITCH, owner), relation=Relation.PART_OF, source=SOURCE)
 
 
 def _links(edges: Iterable[Edge]) -> tuple[dict[str, list[str]], dict[str, Name]]:

@@ -84,7 +84,8 @@ class Security(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
         bool, Meta(description="true: unsigned frames and events of agents go to the dead letters")
     ] = False
     controllers: Annotated[
-        tuple[str, ...], Meta(description="hosts whose agents read a scheduler's own log, which speaks of all its hosts")
+        tuple[str, ...],
+        Meta(description="hosts whose agents read a scheduler's own log, which speaks of all its hosts"),
     ] = ()
 
 

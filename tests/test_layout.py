@@ -82,7 +82,11 @@ def test_every_metric_is_told_somewhere() -> None:
 
 
 def test_every_setting_is_read_somewhere() -> None:
-    files = [names_in(path) for path in python_files(*PACKAGES) if path.name not in ("settings.py", "source_settings.py", "config.py")]
+    files = [
+        names_in(path)
+        for path in python_files(*PACKAGES)
+        if path.name not in ("settings.py", "source_settings.py", "config.py")
+    ]
     unread = [
         f"[{row.section}] {row.key}"
         for row in config.settings()

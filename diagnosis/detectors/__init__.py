@@ -9,6 +9,7 @@ from diagnosis.case import Detector
 
 CATALOGUE: dict[str, str] = {
     "explicit_code": "diagnosis.detectors.explicit_code",
+    "looked_again": "diagnosis.detectors.looked_again",
     "recovery_advice": "diagnosis.detectors.recovery_advice",
     "link_down": "diagnosis.detectors.link_down",
     "path_broken": "diagnosis.detectors.path_broken",

@@ -250,7 +250,7 @@ class _Lost:
     def many_of_a_switch(self, owners: Iterable[str]) -> bool:
         """Many of the ports are those of one owner, which is no host that is known: the only one that tells of them."""
         count = Counter(host_of(port) for port in self._lost)
-        return any(count[owner] >= MANY_PORTS and owner not in self._known for owner in owners)
+        return any(count[owner] >= MANY_HOSTS and owner not in self._known for owner in owners)
 
     def _carries(self, host: str, part: Name) -> bool:
         """The host has a link over that part, of those that are known, that was not lost: then the part is well.
@@ -280,6 +280,7 @@ class _Lost:
             and len(self.under[part]) < MANY_PORTS
             and not self.view.hosts_under(part)
             and not self.view.children(part, Relation.ATTACHED_TO)
+            and not any(self.view.other_end(port) for port in self.under[part])
         )
 
     def _grade(self, part: Name, *, all_members: bool = False) -> int:

@@ -15,7 +15,6 @@ from remediation.notify.alertmanager import (
     Alert,
     Labels,
     alert,
-    harmless,
     identity,
     resolved,
     severity,
@@ -29,6 +28,7 @@ from sickbay.actions import JUDGED_KEY
 from sickbay.app.service import Context
 from sickbay.clock import rfc3339
 from sickbay.log import LogError, OffsetOutOfRange, Reader, Record, Task
+from sickbay.plain import harmless
 from streams.runner import FATAL
 
 INCIDENTS, ACTIONS = Task(topics.INCIDENTS, 0), Task(topics.ACTIONS, 0)

@@ -112,14 +112,14 @@ def plan(known: Known, told: Known, now_ms: int, replaced: Sequence[str] = ()) -
         for of, one in known.edges.items()
         if one.to_ms is None and of not in wanted and any(_is(of[0], source) for source in replaced)
     }
-    names = Known(known.edges, identities).names
-    before = Topology(map(names.edge, known.edges.values()))
-    after = Topology(map(names.edge, {**known.edges, **fresh, **gone}.values()))
+    ports = Known(known.edges, identities).names
+    before = Topology(map(ports.edge, known.edges.values()))
+    after = Topology(map(ports.edge, {**known.edges, **fresh, **gone}.values()))
     old = {str(one) for one in before.conflicts}
     conflicts = tuple(one for one in disagreements.contradictions(after.conflicts) if str(one) not in old)
-    names = tuple(one for key, one in told.identities.items() if known.identities.get(key) != one)
+    news = tuple(one for key, one in told.identities.items() if known.identities.get(key) != one)
     same = len(wanted) - len(refused) - len(fresh)
-    return Plan(tuple(fresh.values()), tuple(gone.values()), same, refused, names, conflicts)
+    return Plan(tuple(fresh.values()), tuple(gone.values()), same, refused, news, conflicts)
 
 
 def _is(source: str, asked: str) -> bool:

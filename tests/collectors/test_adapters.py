@@ -105,4 +105,4 @@ def test_identities_join_the_same_and_nothing_else(site: tuple[Tree, dict[str, s
 def test_a_guest_s_device_is_no_port(tmp_path: Path) -> None:
     lay_out("\n".join([rdma("mlx5_0", A, "1"), net("eth2", A), f"sys/devices/{A}/physfn -> ../{B}"]), tmp_path)
     found = adapters(Tree(tmp_path))
-    assert found.twins == found.ports == found.interfaces == {}
+    assert (found.twins, found.ports, found.interfaces) == ({}, {}, {})

@@ -17,6 +17,7 @@ from sickbay.messages import Event, Severity, Step, encode
 from sickbay.schema import Samples
 from sickbay.topics import FEATURES
 from simulator.scenario import scenario
+from streams.window_task import Decoded
 
 START = 1_773_194_400_000
 
@@ -76,8 +77,8 @@ def test_frames_of_a_layout_not_seen_before_are_read() -> None:
         columns = ("power_watts",) if at_s < 5 else ("power_watts", "clock_megahertz")
         agents.tell_samples({"h1": [_samples(at_s, columns)]}, START + 1000 * at_s)
     read = FrameReader(log)
-    frames = [read(record).samples for record in _records(log, "sickbay.telemetry.v1")]
-    rows = [samples for frame in frames for samples in frame]
+    frames = [read(record) for record in _records(log, "sickbay.telemetry.v1")]
+    rows = [samples for frame in frames if isinstance(frame, Decoded) for samples in frame.samples]
     assert {tuple(sorted(samples.values)) for samples in rows} == {("power_watts",), ("clock_megahertz", "power_watts")}
     assert sorted(at for samples in rows for at in samples.at_ms.tolist()) == [START + 1000 * s for s in range(6)]
 

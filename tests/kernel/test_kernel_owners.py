@@ -33,3 +33,9 @@ def test_one_edge_is_enough_for_all_ports_and_is_not_told_again() -> None:
     told = [*edges, *switches_among(edges, ("h0",))]
     assert Topology(told).at().hosts_under("switch:leaf") == ("h0", "h1", "h2", "h3")
     assert switches(told, ("h0",)) == set()
+
+
+def test_what_has_more_links_than_any_host_and_to_switches_alone_is_above_them() -> None:
+    edges = [cable(f"h{host}/eth2", f"leaf{host % 3}/{host}") for host in range(9)]
+    edges += [cable(f"leaf{leaf}/40", f"spine/{leaf}") for leaf in range(3)]
+    assert switches(edges, ("h0", "h1", "h2")) == {"switch:leaf0", "switch:leaf1", "switch:leaf2", "switch:spine"}

@@ -2,6 +2,7 @@
 
 import random
 import struct
+from contextlib import suppress
 
 import crc32c
 import numpy as np
@@ -34,9 +35,10 @@ def test_what_goes_in_comes_out(frames: list[bytes]) -> None:
 def test_any_bytes_are_a_pack_or_an_error(payload: bytes) -> None:
     for told in (payload, packs.MAGIC + payload):
         try:
-            assert packs.pack(packs.unpack(told)) == told
-        except packs.PackError as error:
-            assert str(error)
+            members = packs.unpack(told)
+        except packs.PackError:
+            continue
+        assert packs.pack(members) == told
 
 
 def test_a_hundred_thousand_mutations_abort_nothing() -> None:
@@ -56,9 +58,8 @@ def test_a_hundred_thousand_mutations_abort_nothing() -> None:
         assert len(members) <= packs.MAX_MEMBERS
         assert sum(map(len, members)) < len(told)
         for member in members[:1]:
-            with pytest.raises(ValueError, match=r".+"):
+            with suppress(ValueError):  # nothing else is raised
                 wire.decode(member, schemas)
-                raise ValueError("a whole member")
 
 
 @pytest.mark.parametrize("frames", [[], [b""], [b"x"] * 257, [b"x" * packs.MAX_PACK]])

@@ -21,6 +21,7 @@ from sickbay.schema import Samples
 from sickbay.seal import Seal, host_key, sealed
 from sickbay.sequences import MAX_HOLES, REMEMBERED, Sequences
 from sickbay.settings import Security
+from streams.window_task import Decoded
 from tests.process.kit import EVENTS, KEY, SMALL, TELEMETRY, Agent, lost_card
 
 NOW = 1_796_000_000_000
@@ -146,7 +147,9 @@ def test_units_of_power_and_cooling_are_spoken_for_by_their_own_names() -> None:
 def test_a_frame_with_rows_of_another_host_is_refused() -> None:
     log = MemoryLog(SMALL, clock=lambda: NOW)
     agent, read = Agent("n1", log.appender()), FrameReader(log)
-    assert read(_record(agent.sample(NOW), b"n1", TELEMETRY)).host == "n1"
+    whole = read(_record(agent.sample(NOW), b"n1", TELEMETRY))
+    assert isinstance(whole, Decoded)
+    assert whole.host == "n1"
     with pytest.raises(Refused, match="n1 speaks for accelerator:n2"):
         read(_record(agent.sample(NOW, "n2"), b"n1", TELEMETRY))
 

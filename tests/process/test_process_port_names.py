@@ -49,8 +49,8 @@ def judged(horizon: Horizon) -> tuple[Incident, ...]:
 @pytest.mark.parametrize("late", [False, True], ids=["told before", "told after"])
 def test_live_one_port_is_one_incident_with_both_ends_of_its_link(late: bool) -> None:
     horizon = Horizon()
-    for one in [*told(), record(PORT)] if late else [record(PORT), *told()]:
-        horizon.take(one)
+    for line in [*told(), record(PORT)] if late else [record(PORT), *told()]:
+        horizon.take(line)
         if late:
             judged(horizon)  # looks in between change nothing
     (one,) = judged(horizon)
@@ -61,8 +61,8 @@ def test_live_one_port_is_one_incident_with_both_ends_of_its_link(late: bool) ->
 
 def test_live_incidents_of_two_names_become_one_when_the_names_turn_out_to_be_one_port_s() -> None:
     horizon, incidents = Horizon(), tuple[Incident, ...]()
-    for one in told():
-        horizon.take(one)
+    for line in told():
+        horizon.take(line)
         incidents = advance(incidents, horizon.case(NOW))
     assert [one.state for one in incidents] == ["open", "open"]
     horizon.take(record(PORT))
@@ -75,23 +75,23 @@ def test_live_incidents_of_two_names_become_one_when_the_names_turn_out_to_be_on
 
 def test_live_a_second_loss_of_one_port_under_its_other_name_is_a_flap() -> None:
     horizon = Horizon()
-    for one in (record(PORT), *told(), down("port:h17/enp25s0np0", NOW - 10_000, "kmsg")):
-        horizon.take(one)
+    for line in (record(PORT), *told(), down("port:h17/enp25s0np0", NOW - 10_000, "kmsg")):
+        horizon.take(line)
     (one,) = judged(horizon)
     assert (one.component, one.fault) == ("port:h17/mlx5_0/1", "link_flap")
 
 
 def test_live_nothing_is_joined_where_nothing_tells_it() -> None:
     horizon = Horizon()
-    for one in told():
-        horizon.take(one)
+    for line in told():
+        horizon.take(line)
     assert {one.component for one in judged(horizon)} == {"port:h17/enp25s0np0", "port:h17/mlx5_0/1"}
 
 
 def test_live_a_join_that_is_taken_back_leaves_the_topology_as_it_was_told() -> None:
     horizon = Horizon()
-    for one in (record(PORT), *told()):
-        horizon.take(one)
+    for line in (record(PORT), *told()):
+        horizon.take(line)
     judged(horizon)
     horizon.take(Record(TOPOLOGY, 0, 0, NOW, b"k", None))
     judged(horizon)
@@ -109,7 +109,7 @@ def test_live_windows_of_one_port_are_one() -> None:
     at_ms = np.arange(NOW - WIDTH_MS, NOW, 1000)
     of = {"port:h17/enp25s0np0": ("rx_errors_total", 7.0), "port:h17/mlx5_0/1": ("retransmits_total", 3.0)}
     samples = [
-        Samples("port", [port] * len(at_ms), at_ms, {column: np.arange(len(at_ms)) * value})
+        Samples("port", [port] * len(at_ms), at_ms, {column: np.arange(len(at_ms), dtype=np.float64) * value})
         for port, (column, value) in of.items()
     ]
     windows = features(join(samples)["port"], TABLES["port"])

@@ -22,7 +22,9 @@ LITERALS = (
     "Rx Power Low", "DOM_THRESHOLD", "ifName=", "link status definitely", "on lossy queue", "Set admin status",
 )  # fmt: skip
 
-_SWP = re.compile(r"(?:^|\s)(?P<port>swp\d{1,3}(?:s\d)?)(?::? (?:NIC )?[Ll]ink (?:is )?| carrier )(?P<state>[Uu]p|[Dd]own)\b")
+_SWP = re.compile(
+    r"(?:^|\s)(?P<port>swp\d{1,3}(?:s\d)?)(?::? (?:NIC )?[Ll]ink (?:is )?| carrier )(?P<state>[Uu]p|[Dd]own)\b"
+)
 _DOWN_FOR = re.compile(
     rf"%ETHPORT-\d-IF_DOWN_(?P<why>[A-Z_]{{3,40}}): Interface {_PORT} is down\b(?: \((?P<text>.{{1,120}})\))?"
 )
