@@ -237,7 +237,7 @@ class Spool:
                     if own <= 0 or (found and size + len(row[4]) > limit_bytes):
                         break
                     if row[0] not in self.held.flying:
-                        found.append(Entry(*row[:5], live=live))
+                        found.append(Entry._make((*row, live)))
                         size += len(row[4])
                         own -= 1
                 rows.close()

@@ -12,6 +12,7 @@ from diagnosis.detectors import CATALOGUE, load
 from diagnosis.evidence import in_order, order_key
 from diagnosis.explain import explained
 from diagnosis.incidents import aged, fold, incidents_of
+from diagnosis.lasting import lasting
 from diagnosis.localise import localise
 from diagnosis.undated import bounded
 from diagnosis.withdrawn import withdrawn
@@ -76,7 +77,7 @@ def advanced(
     fresh = evidence_of(case, using)
     before = withdrawn((aged(incident, case.now_ms) for incident in previous), fresh, case)
     kept = [one for incident in before if incident.state == "open" for one in (*incident.evidence, *incident.against)]
-    together = continued((_as_named(one, case) for one in kept), fresh, case.window_ms)
+    together = tuple(lasting(continued((_as_named(one, case) for one in kept), fresh, case.window_ms), case))
     return fold(before, judged(together, case, lang), case.now_ms), together
 
 
