@@ -73,6 +73,7 @@ def names_in(path: Path) -> set[str]:
     return {text for _, text in words_of(path)}
 
 
+@pytest.mark.slow
 def test_every_metric_is_told_somewhere() -> None:
     own = {name for name, value in vars(selfmetrics).items() if isinstance(value, selfmetrics.Metric)}
     tellers = [
@@ -81,6 +82,7 @@ def test_every_metric_is_told_somewhere() -> None:
     assert own - set().union(*map(names_in, tellers)) == set()
 
 
+@pytest.mark.slow
 def test_every_setting_is_read_somewhere() -> None:
     files = [
         names_in(path)

@@ -32,6 +32,7 @@ def log(folder: Path, name: str, *lines: str) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_fault_is_an_incident_and_status_1(tmp_path: Path) -> None:
     path = log(tmp_path, "messages", f"Mar 11 04:17:22 h17 kernel: [99.5] {OFF_BUS}")
     found, status = answer(path)
@@ -63,6 +64,7 @@ def test_every_key_of_the_contract_is_there(tmp_path: Path) -> None:
     assert sum(suspect["probability"] for suspect in found["incidents"][0]["suspects"]) <= 1
 
 
+@pytest.mark.slow
 def test_nothing_wrong_is_status_0_and_nothing_understood_is_3(tmp_path: Path) -> None:
     quiet = log(tmp_path, "messages", *[f"Mar 11 04:17:{n:02d} h17 {ORDINARY}" for n in range(50)])
     assert answer(quiet)[1] == 0
@@ -74,6 +76,7 @@ def test_nothing_wrong_is_status_0_and_nothing_understood_is_3(tmp_path: Path) -
     assert answer(quiet, strange)[1] == 3
 
 
+@pytest.mark.slow
 def test_bad_usage_and_no_input_are_status_2(tmp_path: Path) -> None:
     assert sickbay("diagnose").returncode == 2
     assert sickbay("diagnose", tmp_path / "absent").returncode == 2
@@ -83,6 +86,7 @@ def test_bad_usage_and_no_input_are_status_2(tmp_path: Path) -> None:
     assert sickbay("diagnose", "--prometheus", "http://127.0.0.1:1").returncode == 2, "--from is missing"
 
 
+@pytest.mark.slow
 def test_hostile_text_stays_text(tmp_path: Path) -> None:
     evil = "\x1b]0;owned\x07[bold]<script>alert(1)</script>\u202e"
     path = log(tmp_path, f"messages{evil[2:8]}", f"Mar 11 04:17:22 h17 kernel: {OFF_BUS} {evil}")
@@ -94,6 +98,7 @@ def test_hostile_text_stays_text(tmp_path: Path) -> None:
     assert "<script>alert" not in page.read_text()
 
 
+@pytest.mark.slow
 def test_json_is_utf8_whatever_the_input_holds(tmp_path: Path) -> None:
     path = tmp_path / "messages"
     path.write_bytes(f"Mar 11 04:17:22 h17 kernel: {OFF_BUS}".encode() + b" \xff\xfe\x00\xed\xa0\x80\n")
@@ -101,12 +106,14 @@ def test_json_is_utf8_whatever_the_input_holds(tmp_path: Path) -> None:
     assert json.loads(done.stdout.decode("utf-8"))["incidents"]
 
 
+@pytest.mark.slow
 def test_a_user_process_that_quotes_a_code_is_not_the_kernel(tmp_path: Path) -> None:
     found, _ = answer(log(tmp_path, "messages", f"Mar 11 04:17:22 h17 python3[812]: {OFF_BUS}"))
     assert found["incidents"] == []
     assert not [event for event in found["events"] if event["kind"].startswith("accelerator.")]
 
 
+@pytest.mark.slow
 def test_unknown_hosts_are_not_shared_and_known_ones_come_from_the_path(tmp_path: Path) -> None:
     one = log(tmp_path, "a/dmesg", f"[99.5] {OFF_BUS}")
     two = log(tmp_path, "b/dmesg", f"[99.5] {OFF_BUS}")
@@ -119,6 +126,7 @@ def test_unknown_hosts_are_not_shared_and_known_ones_come_from_the_path(tmp_path
     assert answer(one, "--host", "h9")[0]["incidents"][0]["component"] == "accelerator:h9/0000:3b:00"
 
 
+@pytest.mark.slow
 def test_people_read_one_name_for_a_part_of_a_host_that_is_not_named(tmp_path: Path) -> None:
     html = tmp_path / "report.html"
     done = sickbay("diagnose", log(tmp_path, "dmesg", f"[99.5] {OFF_BUS}"), "--html", html)
@@ -132,6 +140,7 @@ def test_people_read_one_name_for_a_part_of_a_host_that_is_not_named(tmp_path: P
     assert not [one for one in shown if "~" in one]
 
 
+@pytest.mark.slow
 def test_stamps_without_zone_or_year(tmp_path: Path) -> None:
     yearless = log(tmp_path, "messages", f"Mar 11 04:17:22 h17 kernel: {OFF_BUS}")
     assert answer(yearless)[0]["events"][0]["at"] is None
@@ -143,18 +152,21 @@ def test_stamps_without_zone_or_year(tmp_path: Path) -> None:
     assert at == "2025-03-10T20:17:22.000Z"
 
 
+@pytest.mark.slow
 def test_boot_clocks_are_told_and_not_dated(tmp_path: Path) -> None:
     event = answer(log(tmp_path, "dmesg", f"[  123.456789] {OFF_BUS}"))[0]["events"][0]
     assert event["at"] is None
     assert event["at_boot_s"] == pytest.approx(123.456789)
 
 
+@pytest.mark.slow
 def test_archives_and_compressed_files_are_walked(tmp_path: Path) -> None:
     path = tmp_path / "h17.log.gz"
     path.write_bytes(gzip.compress(f"Mar 11 04:17:22 h17 kernel: {OFF_BUS}\n".encode()))
     assert answer(path)[1] == 1
 
 
+@pytest.mark.slow
 def test_a_long_line_is_cut_and_told(tmp_path: Path) -> None:
     path = tmp_path / "messages"
     with path.open("wb") as file:
@@ -165,6 +177,7 @@ def test_a_long_line_is_cut_and_told(tmp_path: Path) -> None:
     assert "cut" in found["inputs"][0]["note"]
 
 
+@pytest.mark.slow
 def test_chinese_sentences(tmp_path: Path) -> None:
     found, _ = answer(log(tmp_path, "messages", f"Mar 11 04:17:22 h17 kernel: {OFF_BUS}"), "--lang", "zh")
     assert "掉卡" in found["incidents"][0]["summary"]

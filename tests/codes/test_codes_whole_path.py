@@ -49,6 +49,7 @@ def strongest(actions: set[Action]) -> Action:
     return max(actions, key=strength, default=Action.IGNORE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_a_programs_error_never_asks_for_more_than_another_start(tmp_path: Path, form: str) -> None:
     for code in sorted(RESTART_AT_MOST):
@@ -88,6 +89,7 @@ def test_what_the_vendor_must_judge_takes_nothing_out_of_service(tmp_path: Path)
         assert asked(tmp_path, line(code)) == {Action.ESCALATE}, code
 
 
+@pytest.mark.slow
 def test_closed_channels_and_messages_of_tests_are_nothing_by_themselves(tmp_path: Path) -> None:
     for code in sorted(NOTHING | UNUSED):
         assert asked(tmp_path, line(code, FORMS["with process"])) == set(), code

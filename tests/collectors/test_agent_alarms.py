@@ -177,6 +177,7 @@ def test_the_text_of_logs_is_nothing_but_text() -> None:
     assert made["labels"]["alertname"] == ALERTNAME
 
 
+@pytest.mark.slow
 def test_whatever_alertmanager_does_nobody_waits_for_it() -> None:
     def silent(connection: socket.socket) -> None:
         time.sleep(5)

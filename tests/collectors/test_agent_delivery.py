@@ -182,6 +182,7 @@ def test_a_log_that_never_answers_is_told_and_loses_nothing(monkeypatch: pytest.
     assert way.spool.held.flying == set()
 
 
+@pytest.mark.slow
 def test_a_client_that_hangs_is_told_in_readiness(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(courier_module, "SILENT_S", 0.2)
 
@@ -215,6 +216,7 @@ def until(agent: Agent, what: Callable[[], object], clock: Callable[[], int] = w
     return wait_for(stepped, 8)
 
 
+@pytest.mark.slow
 def test_the_backlog_of_an_agent_is_known_from_its_metrics(tmp_path: Path) -> None:
     gate, metrics = Gate(), SelfMetrics()
     gate.open = False
@@ -228,6 +230,7 @@ def test_the_backlog_of_an_agent_is_known_from_its_metrics(tmp_path: Path) -> No
         until(agent, lambda: metrics.value(SPOOL_AGE) == 0 and metrics.value(LOG_AWAY) == 0)
 
 
+@pytest.mark.slow
 def test_hung_collectors_and_losses_are_told_also_after_the_clock_was_set_back(tmp_path: Path) -> None:
     gate = Gate()
     with running(settings(tmp_path), gate) as agent:

@@ -170,6 +170,7 @@ def test_an_exporter_that_answers_from_an_old_cache_is_as_good_as_silent(
     assert tables(found)["host"].values["accelerator_source_up"].tolist() == [0.0]
 
 
+@pytest.mark.slow
 @settings_of_tests(max_examples=15)
 @given(st.binary(max_size=400))
 def test_any_answer_is_read_or_refused(raw: bytes) -> None:

@@ -164,6 +164,7 @@ def test_an_index_in_the_log_becomes_the_address_that_the_exporter_told(tmp_path
         assert path.exists()
 
 
+@pytest.mark.slow
 def test_while_the_log_is_away_events_are_kept_and_delivered_in_order(tmp_path: Path) -> None:
     config, gate = settings(tmp_path), Gate()
     gate.open = False
@@ -225,6 +226,7 @@ class Stuck:
         """Nothing is held."""
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_collector_that_hangs_or_raises_is_told_and_stops_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -159,6 +159,7 @@ def test_what_stood_at_the_first_look_is_told_so(server: Recorded) -> None:
     assert told.message.attributes["onset"] == "unknown"
 
 
+@pytest.mark.slow
 def test_one_that_hangs_holds_up_no_other(server: Recorded) -> None:
     (source,) = sources(config(server, "cdu:c1", "pdu:p1", timeout_s=1.0))
     state = source.poll(source.state, 1000).state

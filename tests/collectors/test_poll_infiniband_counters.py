@@ -121,6 +121,7 @@ def test_no_option_that_clears_or_sets_can_be_given() -> None:
     assert not [option for option in letters if "reset" in option or "clear" in option or option in ("-r", "-k")]
 
 
+@pytest.mark.slow
 def test_tools_are_asked_through_the_adapter_of_the_settings(tmp_path: Path) -> None:
     folder = tmp_path
     tool = folder / "sminfo"

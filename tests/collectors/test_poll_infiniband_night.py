@@ -3,6 +3,8 @@ every parent still known. And what is truly broken in the same hour is still fou
 
 from pathlib import Path
 
+import pytest
+
 from collectors.fabric_versions import remembered, standing
 from diagnosis.engine import diagnose
 from sickbay.app.offline import Options, run
@@ -36,6 +38,7 @@ def polled(fabric: Fabric) -> tuple[list[Edge], list[Event], Watch]:
     return edges, events, watch
 
 
+@pytest.mark.slow
 def test_half_a_sweep_is_a_notice_and_keeps_every_parent() -> None:
     edges, events, watch = polled(big())
     assert {one.kind for one in events} == {"monitor.partial_sweep"}
@@ -49,6 +52,7 @@ def test_half_a_sweep_is_a_notice_and_keeps_every_parent() -> None:
     assert len(standing(watch.versions)) == len(edges)
 
 
+@pytest.mark.slow
 def test_a_poller_that_starts_anew_in_the_middle_of_it_forgets_nothing() -> None:
     fabric = big()
     edges = list(Watch().sees(fabric.answer()).edges)

@@ -401,6 +401,7 @@ def test_a_switch_that_told_none_of_its_ports_is_not_taken_for_a_host() -> None:
 # --- laws ---
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10_000))
 def test_whatever_lines_are_missing_nothing_ends_and_no_port_is_down(seed: int) -> None:
     rng = random.Random(seed)

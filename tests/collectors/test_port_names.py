@@ -148,6 +148,7 @@ ROWS = st.lists(
 TOKENS = [f"port:h0/{form}" for n in range(4) for form in (f"mlx5_{n}/1", f"eth{n}", f"0000:{n:02x}:00.0")]
 
 
+@pytest.mark.slow
 @hypothesis_settings(max_examples=200, deadline=None)
 @given(rows=ROWS, other=st.randoms(use_true_random=False))
 def test_no_join_makes_two_of_one_sort_one_or_depends_on_the_order(rows: list[Identity], other) -> None:  # type: ignore[no-untyped-def]

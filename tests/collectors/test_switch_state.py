@@ -417,6 +417,7 @@ def _facts(draw: st.DrawFn) -> Fact:
     return Fact(draw(st.sampled_from(Part)), key, word, value, draw(st.sampled_from(["", "1", "99", "CRITICAL", "x"])))
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(_facts(), max_size=8), max_size=12))
 def test_whatever_a_switch_tells_is_a_record_that_can_be_sent_and_a_closed_port_tells_no_state(
     told: list[list[Fact]],

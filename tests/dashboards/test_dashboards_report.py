@@ -104,6 +104,7 @@ HOSTILE = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_is_shown_and_does_nothing(text: str) -> None:
     incident = copy.deepcopy(INCIDENT) | {"component": f"host:{text}", "summary": text, "fault": text, "test": text}

@@ -46,11 +46,13 @@ def short() -> Outcome:
     return run(6, until_s=100)
 
 
+@pytest.mark.slow
 def test_a_night_cut_short_is_not_called_right(short: Outcome) -> None:
     assert not short.right
     assert any(one.why == "no incident names it" for one in short.scores)
 
 
+@pytest.mark.slow
 def test_the_same_seed_finds_the_same_incidents_whatever_the_log_interleaves(short: Outcome) -> None:
     again = run(6, until_s=100)
     assert again.incidents == short.incidents

@@ -102,6 +102,7 @@ def test_renaming_a_host_changes_only_names() -> None:
     assert [named(one) for one in diagnose(other)] == [named(one) for one in diagnose(at)]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(any_events())
 def test_any_events_give_lawful_incidents_that_cross_a_seam(events: list[Event]) -> None:
@@ -116,6 +117,7 @@ def test_any_events_give_lawful_incidents_that_cross_a_seam(events: list[Event])
         assert incident.component not in incident.dependants
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(any_events(), st.randoms(use_true_random=False))
 def test_the_order_of_undated_events_changes_nothing(events: list[Event], chance: random.Random) -> None:
@@ -133,6 +135,7 @@ def test_each_claim_says_something_in_both_languages(events: list[Event]) -> Non
         assert one.fault in faults()
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(any_events())
 def test_looking_twice_changes_nothing(events: list[Event]) -> None:

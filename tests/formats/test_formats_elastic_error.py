@@ -3,6 +3,7 @@
 import json
 import random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -59,6 +60,7 @@ KEYS = st.sampled_from(["message", "extraInfo", "timestamp", "errorCode"])
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
 
 
+@pytest.mark.slow
 @given(st.recursive(LEAVES, lambda each: st.lists(each) | st.dictionaries(KEYS, each)))
 def test_any_json_gives_events_or_nothing(value: object) -> None:
     for reading in read(json.dumps(value).encode())[0]:

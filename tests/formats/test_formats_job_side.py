@@ -125,6 +125,7 @@ def test_mutated_lines_give_valid_records_or_none(name: str) -> None:
     check([record for record, _ in module.GRAMMAR().end()])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GRAMMARS)
 def test_long_hostile_lines_are_read_in_linear_time(name: str) -> None:
     module = grammar(name)

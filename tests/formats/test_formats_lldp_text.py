@@ -70,3 +70,8 @@ LEAVES = st.none() | st.integers() | st.text(max_size=5)
 def test_any_json_is_read_or_counted(told: object) -> None:
     list(lldp_text.read([json.dumps({"lldp": told}).encode()], Tally()))
     list(lldp_text.read([json.dumps({"lldp": {"interface": told}}).encode()], Tally()))
+
+
+def test_a_port_whose_name_begins_with_its_speed_is_a_port() -> None:
+    link = [("port:?/ens1f0", "port:leaf07/400GE1/0/5")]
+    assert read({"lldp": {"interface": {"ens1f0": heard("400GE1/0/5", "ifname", "")}}}) == (link, 0)

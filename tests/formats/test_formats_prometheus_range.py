@@ -202,6 +202,7 @@ def test_other_json_is_not_taken_for_an_answer() -> None:
         assert prometheus_range.confidence(text.encode(), "x.json") < 0.3
 
 
+@pytest.mark.slow
 def test_mutations_never_crash() -> None:
     chance = random.Random(11)
     source = json.dumps(

@@ -3,6 +3,8 @@
 import random
 from collections.abc import Iterable
 
+import pytest
+
 from collectors.formats.reading import Reading, Tally
 from collectors.formats.slurm_show import confidence, read
 from collectors.formats.slurm_topology import confidence as topology_confidence
@@ -208,6 +210,7 @@ def test_a_damaged_record_is_counted_and_the_next_one_read() -> None:
     assert tally.unparsed == 3
 
 
+@pytest.mark.slow
 def test_any_bytes_give_no_crash_and_no_foreign_name() -> None:
     rng = random.Random(11)
     texts = [

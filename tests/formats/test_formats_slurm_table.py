@@ -299,6 +299,7 @@ def test_content_decides_what_it_is() -> None:
     assert run(b"") == run("\n") == run("{") == run("[]") == run('{"jobs": 3}') == []
 
 
+@pytest.mark.slow
 def test_any_bytes_give_no_crash() -> None:
     rng = random.Random(13)
     texts = [text.encode() for text in (SQUEUE, SINFO, SACCT, PIPES, SINFO_R, json.dumps(JOBS), json.dumps(NODES))]
@@ -320,6 +321,7 @@ def test_any_bytes_give_no_crash() -> None:
                 assert reading.record.component.startswith(("host:", "job:"))
 
 
+@pytest.mark.slow
 def test_hostile_tables_cost_linear_time_and_bounded_memory() -> None:
     head = "JobID|JobName|State|NodeList\n"
     for unit in ("1|a\n", "x\n", "|", "1|a|FAILED|gx-n01\n", "- ", "CANCELLED by "):

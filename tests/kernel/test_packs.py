@@ -41,6 +41,7 @@ def test_any_bytes_are_a_pack_or_an_error(payload: bytes) -> None:
         assert packs.pack(members) == told
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_mutations_abort_nothing() -> None:
     draw, schemas = random.Random(5), Schemas()
     whole = packs.pack([frame(f"n{place}") for place in range(16)])

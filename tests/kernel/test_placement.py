@@ -1,5 +1,6 @@
 """Placement: merging of parts, attempts that follow each other, look-ups against a naive twin."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -165,6 +166,7 @@ def naive_running(merged: list[Placement], at_ms: int | None) -> list[Placement]
     return found
 
 
+@pytest.mark.slow
 @given(parts, times)
 @settings(max_examples=300, deadline=None)
 def test_it_agrees_with_its_naive_twin(told: list[Placement], at_ms: int | None) -> None:

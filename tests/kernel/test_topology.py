@@ -416,6 +416,7 @@ def agree(view: View, naive: Naive) -> None:
     assert shared == {p: n for p, n in counts.items() if n >= 2}
 
 
+@pytest.mark.slow
 @given(edges | plausible, times)
 @settings(max_examples=300, deadline=None)
 def test_it_agrees_with_its_naive_twin(told: list[Edge], at_ms: int | None) -> None:

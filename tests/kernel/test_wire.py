@@ -107,6 +107,7 @@ def tables(draw: st.DrawFn) -> Samples:
     return Samples(table.name, rows, np.array([draw(st.integers(0, 4 * 10**12)) for _ in rows], np.int64), values)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=150)
 @given(
     told=st.lists(tables(), max_size=3),
@@ -286,6 +287,7 @@ def test_columns_of_other_versions_are_permuted_dropped_and_filled() -> None:
     }
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=50)
 @given(told=st.lists(st.tuples(tables(), st.sampled_from(["a", "b"])), max_size=6))
 def test_joining_frames_keeps_every_row_of_the_table(told: list[tuple[Samples, str]]) -> None:

@@ -42,6 +42,7 @@ def event(
     return sealed(payload, Seal(host=host, incarnation=incarnation, sequence=sequence), key)
 
 
+@pytest.mark.slow
 def test_an_agent_sends_what_it_sees_over_https(tmp_path: Path) -> None:
     with site(tmp_path) as one:
         own = settings(tmp_path)
@@ -86,6 +87,7 @@ def test_each_record_has_an_outcome_of_its_own_and_is_taken_once(tmp_path: Path)
             appender.append(EVENTS, b"n1", event())
 
 
+@pytest.mark.slow
 def test_a_log_that_is_away_keeps_records_in_the_spool(tmp_path: Path) -> None:
     log = Held(MemoryLog())
     with site(tmp_path, log) as one:

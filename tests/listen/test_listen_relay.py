@@ -69,6 +69,7 @@ def test_frames_of_a_pod_go_together_and_none_is_missing(tmp_path: Path) -> None
         assert all(len(packs.unpack(record.value or b"")) <= 32 for record in packed)
 
 
+@pytest.mark.slow
 def test_an_agent_is_answered_when_the_log_has_the_pack(tmp_path: Path) -> None:
     log = Held(MemoryLog())
     with relay(tmp_path, log) as one:

@@ -150,6 +150,7 @@ def test_what_was_acknowledged_survives_kills_and_is_processed_once(tmp_path: Pa
     assert acknowledged > 500
 
 
+@pytest.mark.slow
 def test_processes_append_side_by_side_without_loss(tmp_path: Path, log: SqliteLog) -> None:
     code = "a = log.appender()\nfor n in range(300): a.append('out', b'k', sys.argv[2].encode(), partition=0).result()"
     others = [python(code, tmp_path, name) for name in "ab"]

@@ -79,6 +79,7 @@ def breakout(night: Scenario, card: Card) -> str:
     return f"optic:{card.leaf}/{serial(night.cluster, card, LEAF)}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [dirty, laser, storm, breakout])
 def test_the_same_detectors_name_it_live(fault: Callable[[Scenario, Card], str]) -> None:
     night, card = made()

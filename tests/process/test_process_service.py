@@ -70,6 +70,7 @@ def test_a_stage_that_fails_ends_the_process_and_says_why() -> None:
     assert said == ["one: ValueError: no such thing"]
 
 
+@pytest.mark.slow
 def test_a_stage_that_hangs_ends_the_process() -> None:
     stuck = threading.Event()
     service, said = _service(Fake(lambda: stuck.wait(20)), step_s=0.3)

@@ -172,3 +172,11 @@ def test_a_job_that_makes_steps_after_the_fault_is_not_stopped(steps: Sequence[i
     told = {step.do for step in plan(hit, at)}
     assert "drain_host" in told
     assert ("stop_job" in told) == (state == "dead")
+
+
+@pytest.mark.parametrize(("probability", "acts"), [(0.98, True), (0.89, False)])
+def test_one_family_of_coolant_readings_neither_derates_nor_holds(probability: float, acts: bool) -> None:
+    told = incident("cooling_lost", Verdict.SHARED, Action.ESCALATE, probability=probability)
+    done = {step.do for step in plan(told, case(placements=[placement("4471", ["h17"])]))}
+    assert "page_owner" in done
+    assert ({"derate", "hold_job"} <= done, done.isdisjoint({"derate", "hold_job"})) == (acts, not acts)

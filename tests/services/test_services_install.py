@@ -61,6 +61,7 @@ def test_nothing_is_done_where_all_is_there(tmp_path: Path, bin: Path) -> None:
     assert run("missing", tmp_path / "cache", bin).stderr == ""
 
 
+@pytest.mark.slow
 def test_a_part_that_fails_does_not_stop_the_others_and_is_named(tmp_path: Path, bin: Path) -> None:
     done = run("install", tmp_path / "cache", bin, "kafka", "kubernetes")
     assert done.returncode == 1

@@ -85,6 +85,7 @@ def test_the_trainer_needs_nothing_but_the_standard_library() -> None:
     assert "start it under srun" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_job_steps_waits_for_a_lost_card_and_goes_on_from_its_checkpoint(
     site: Site, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

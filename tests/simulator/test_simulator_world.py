@@ -40,6 +40,7 @@ def _night(
     return made, list(made.seconds(until_s))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", EFFECTS)
 def test_a_seed_tells_the_same_night_twice(what: str) -> None:
     (_, first), (_, second) = _night(what), _night(what)

@@ -35,6 +35,7 @@ def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Log]:
     made.close()
 
 
+@pytest.mark.slow
 def test_the_archive_holds_every_readable_record_of_the_log_once(log: Log, tmp_path: Path) -> None:
     writer = Writer(log)
     writer.some(400)
@@ -57,6 +58,7 @@ def folder() -> Iterator[Path]:
         shutil.rmtree(path)
 
 
+@pytest.mark.slow
 @settings(max_examples=5 * FACTOR, suppress_health_check=[HealthCheck.too_slow])
 @given(
     plan=st.lists(st.sampled_from(["write", "write", "round", "other", "settle", "restart"]), min_size=4, max_size=14),
@@ -86,6 +88,7 @@ class Crash(Exception):
     """Stands for the death of the process."""
 
 
+@pytest.mark.slow
 def test_a_crash_before_or_after_any_commit_loses_and_doubles_nothing(tmp_path: Path) -> None:
     log = MemoryLog(SMALL)
     writer, write, calls = Writer(log, 3), deltalake.write_deltalake, [0]
@@ -128,6 +131,7 @@ def test_a_transaction_that_another_archiver_made_is_refused(tmp_path: Path) -> 
     assert (table.count(), table.transaction_version(app_id(task))) == (2, 6)
 
 
+@pytest.mark.slow
 def test_a_table_ahead_of_its_sibling_is_not_set_back(tmp_path: Path) -> None:
     log = MemoryLog(SMALL)
     writer = Writer(log, 1)

@@ -46,6 +46,7 @@ class Stage:
         return self.metrics.value(metric, **labels)
 
 
+@pytest.mark.slow
 def test_it_writes_in_its_own_time_and_all_that_is_left_at_the_end(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     stage.event()
@@ -66,6 +67,7 @@ def test_it_writes_in_its_own_time_and_all_that_is_left_at_the_end(tmp_path: Pat
     assert all(line.startswith("archive: ") for line in stage.said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [DeltaError("disk full"), OSError("disk full"), LogBusy("try again")])
 def test_a_failure_is_told_once_a_minute_counted_and_tried_again(tmp_path: Path, error: Exception) -> None:
     stage = Stage(tmp_path)

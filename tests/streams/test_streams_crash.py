@@ -162,6 +162,7 @@ def test_a_storm_of_damage_is_capped_and_counted() -> None:
     assert len(_letters(_run(frames))) == PER_SECOND
 
 
+@pytest.mark.slow
 def test_a_frame_with_an_old_row_keeps_its_fresh_rows_over_a_crash() -> None:
     """The old row's window is long closed: where reading begins again must not be lost with it."""
     frames = [Frame(30, 0, (40, 0)), Frame(33, 0, (0,))]

@@ -93,6 +93,7 @@ class Crash(Exception):
     """The process ends here."""
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=20)
 @given(seed=st.integers(0, 1000), crashes=st.lists(st.tuples(st.integers(1, 40), st.booleans()), max_size=6))
 def test_a_crash_at_any_commit_changes_nothing(seed: int, crashes: list[tuple[int, bool]]) -> None:

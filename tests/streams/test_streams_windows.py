@@ -80,6 +80,7 @@ def twin(told: list[Row]) -> dict[tuple[str, int], dict[str, float | None]]:
     }
 
 
+@pytest.mark.slow
 @given(rows.filter(bool))
 def test_windows_equal_their_naive_twin(told: list[Row]) -> None:
     found = {
@@ -94,6 +95,7 @@ def test_windows_equal_their_naive_twin(told: list[Row]) -> None:
             assert value == (None if twins is None else pytest.approx(twins, rel=1e-6)), (key, name)
 
 
+@pytest.mark.slow
 @given(rows.filter(bool), st.randoms(use_true_random=False), st.integers(1, 7))
 def test_order_and_batches_do_not_matter(told: list[Row], chance: random.Random, size: int) -> None:
     shuffled = [*told, *told[:3]]
@@ -106,6 +108,7 @@ def test_order_and_batches_do_not_matter(told: list[Row], chance: random.Random,
     assert features(join(narrow)["accelerator"], ACCELERATOR).equals(windows(told))
 
 
+@pytest.mark.slow
 @given(rows.filter(bool))
 def test_renaming_components_changes_only_names(told: list[Row]) -> None:
     renamed = [(component.replace("/", "-renamed/"), *rest) for component, *rest in told]
@@ -113,6 +116,7 @@ def test_renaming_components_changes_only_names(told: list[Row]) -> None:
     assert windows(renamed).equals(expected.sort("component", "end_ms"))  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @given(rows, st.randoms(use_true_random=False), st.integers(1, 9))
 def test_live_windows_equal_offline_ones(told: list[Row], chance: random.Random, size: int) -> None:
     """Rows arrive in any order within the lateness, in batches of any size, and the clock is read at any moment."""

@@ -130,6 +130,7 @@ def _expect(kind: str, component: str, **fields: object) -> tuple[dict[str, obje
 
 SAMPLES = (
     Sample("[98231.120043] swp31: link down", _expect("port.down", "port:?/swp31")),
+    Sample("swp5: NIC Link is Down", _expect("port.down", "port:?/swp5")),
     Sample("sync_port.c:1337 swp31s0 carrier down", _expect("port.down", "port:?/swp31s0")),
     Sample(
         "%ETHPORT-5-IF_DOWN_ERROR_DISABLED: Interface Ethernet1/7 is down (Error disabled. Reason:linkstateflapped)",
