@@ -14,8 +14,8 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
 
-from collectors.job_steps import JobSteps
-from collectors.source import Host
+from collectors.agent.source import Host
+from collectors.host.job_steps import JobSteps
 from sickbay.settings import Agent
 from sickbay.steps import Steps
 

@@ -30,10 +30,10 @@ ETHERNET = (
 
 def measure(size: int | None) -> dict[str, Any]:
     """Follows so many switches (10) for half a minute."""
-    from collectors import switch_gnmi
-    from collectors.asking import Target
-    from collectors.gnmi_access import Access
-    from collectors.gnmi_stream import Streams
+    from collectors.cluster import switch_gnmi
+    from collectors.cluster.asking import Target
+    from collectors.cluster.gnmi_access import Access
+    from collectors.cluster.gnmi_stream import Streams
 
     number = size or 10
     with tempfile.TemporaryDirectory() as folder:

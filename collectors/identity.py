@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from collectors.formats.reading import Reading
-from collectors.gather import Gathered
+from collectors.inputs.gather import Gathered
 from collectors.port_names import PortNames
 from sickbay.components import UNKNOWN, Kind, Name, host_of, kind_of, part, placed
 from sickbay.messages import Edge, Event, Identity, Placement

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from collectors.formats.log import Following
 from collectors.formats.reading import Reading, Tally
-from collectors.gather import Folder
-from collectors.growing import Lines, Resume
+from collectors.host.growing import Lines, Resume
+from collectors.inputs.gather import Folder
 from sickbay.clock import Clock, Stamp, resolve
 
 FIRST_LOOK_MS = 600_000  # what is older when an agent first looks is not news

@@ -16,14 +16,14 @@ def looked(name: str, config: Config) -> None:
 
 
 def _inventory(config: Config) -> None:
-    from collectors.inventory import of_file
+    from collectors.cluster.inventory import of_file
 
     if problems := [why for path in config.inventory.files if (why := of_file(path).problem)]:
         raise ConfigError("; ".join(problems)[:500])
 
 
 def _infiniband(config: Config) -> None:
-    from collectors.fabric_tools import ALLOWED
+    from collectors.cluster.fabric_tools import ALLOWED
 
     if not config.fabric.device:
         return
@@ -34,7 +34,7 @@ def _infiniband(config: Config) -> None:
 
 
 def _kubernetes(config: Config) -> None:
-    from collectors.kubernetes_api import Api, Trouble
+    from collectors.cluster.kubernetes_api import Api, Trouble
 
     settings = config.kubernetes
     api = Api(settings.kubeconfig, settings.context, settings.timeout_s)

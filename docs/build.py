@@ -88,7 +88,7 @@ def _type(hint: object) -> str:
 def formats() -> Iterator[str]:
     """Documents and line grammars."""
     from collectors.formats.bodies import CATALOGUE
-    from collectors.sniff import formats as documents
+    from collectors.inputs.sniff import formats as documents
 
     yield "## Formats\n\nDocuments, recognised by content:\n"
     yield from table(("kind", "what it is"), ((k, first_sentence(import_module(m))) for k, m in documents().items()))
@@ -171,8 +171,8 @@ def settings() -> Iterator[str]:
 
 def live() -> Iterator[str]:
     """What the agent collects, what is polled, what stages there are."""
-    from collectors.agent import CATALOGUE as collectors
-    from collectors.poll import CATALOGUE as pollers
+    from collectors.agent.agent import CATALOGUE as collectors
+    from collectors.cluster.poll import CATALOGUE as pollers
     from sickbay.app.stages import STAGES
 
     def where(place: str) -> str:

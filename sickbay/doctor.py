@@ -55,7 +55,7 @@ def formats() -> Check:
     from importlib import import_module
 
     from collectors.formats.bodies import CATALOGUE
-    from collectors.sniff import formats as documents
+    from collectors.inputs.sniff import formats as documents
 
     broken = []
     for name, where in {**documents(), **CATALOGUE}.items():

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
+from collectors.cluster.switch_links import SOURCE, interface, owner
 from collectors.formats.reading import Reading, Tally
-from collectors.switch_links import SOURCE, interface, owner
 from sickbay.components import UNKNOWN, Kind, name
 from sickbay.messages import Edge, Relation
 

@@ -1,4 +1,4 @@
-"""What the driver's library answers of its cards (collectors/nvml_calls.py), as rows, identities and events.
+"""What the driver's library answers of its cards (collectors/host/nvml_calls.py), as rows, identities and events.
 
 Rules, each of which has a test:
   not available  all ones of 32 or 64 bits, "N/A", negative numbers: missing, never a value

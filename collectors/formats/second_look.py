@@ -29,7 +29,7 @@ _FLAGS = {
 }
 
 Texts = Mapping[str, str]
-Card = Mapping[str, Any] | None  # what the driver answered of it since, in the words of collectors/nvml_calls.py
+Card = Mapping[str, Any] | None  # what the driver answered of it since, in the words of collectors/host/nvml_calls.py
 
 
 def is_hard(event: Event, host: str, now_ms: int) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from collectors.poll import Outgoing
+from collectors.cluster.poll import Outgoing
 from sickbay.components import Name, host_of
 from sickbay.schema import Samples
 

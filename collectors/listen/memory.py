@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from collectors.agent.naming import Cards
 from collectors.formats.metric_names import Target
 from collectors.formats.series_events import CodeEvents
 from collectors.formats.series_matrix import Series
 from collectors.formats.series_names import Names
 from collectors.identity import Names as Joined
 from collectors.listen.sums import Sums
-from collectors.naming import Cards
 from sickbay.components import UNKNOWN, Name, host_of
 from sickbay.messages import Identity
 

@@ -11,15 +11,15 @@ from typing import Any, NamedTuple
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest, ExportLogsServiceResponse
 
+from collectors.cluster.poll import Outgoing
 from collectors.formats.json_lines import of_person
 from collectors.formats.log import Following
 from collectors.formats.reading import Reading, Tally
+from collectors.host.job_log import OF_JOB
 from collectors.identity import told_host
-from collectors.job_log import OF_JOB
 from collectors.listen import Allowed, Request, Told, Unfit
 from collectors.listen.memory import SeriesMemory
 from collectors.listen.otlp import MAX_TEXT, answered, attributes, host_of, parsed, text_of, within
-from collectors.poll import Outgoing
 from sickbay.components import UNKNOWN, Kind
 from sickbay.components import host_of as host_of_part
 from sickbay.messages import Event, Progress, Step, replace

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
+from collectors.agent.naming import identity_key
+from collectors.cluster.poll import Outgoing
 from collectors.formats.metric_names import HOST_INFO, NIC_INFO, UP, converted, targets
 from collectors.formats.reading import Reading, Tally
 from collectors.formats.series_matrix import FIRST_MS, LAST_MS, Series, of_this_age, readings
@@ -17,8 +19,6 @@ from collectors.listen import Allowed, Request, Told, kept, owner
 from collectors.listen.memory import Known, SeriesMemory
 from collectors.listen.rows import wide
 from collectors.listen.sums import points_of
-from collectors.naming import identity_key
-from collectors.poll import Outgoing
 from sickbay.clock import Clock
 from sickbay.components import UNKNOWN, Kind, host_of
 from sickbay.messages import Event, Identity, replace

@@ -12,12 +12,12 @@ from importlib import resources
 import msgspec
 from msgspec import Struct
 
+from collectors.cluster.poll import Outgoing
 from collectors.codes import nvidia
 from collectors.formats.events import event
 from collectors.formats.masking import struck
 from collectors.identity import told_host
 from collectors.listen import Allowed, Request, Told
-from collectors.poll import Outgoing
 from sickbay import components
 from sickbay.components import Kind, Name, part
 from sickbay.messages import MAX_MESSAGE, Blame, Event, Severity, replace

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from datetime import UTC
 from typing import NamedTuple
 
+from collectors.agent.framing import Sender
+from collectors.agent.naming import event_of, identity_key, progress_of
+from collectors.agent.source import Seen
 from collectors.formats import log
 from collectors.formats.reading import Reading, Tally
-from collectors.framing import Sender
-from collectors.gather import Folder
 from collectors.identity import Names
+from collectors.inputs.gather import Folder
 from collectors.lines import at_of
-from collectors.naming import event_of, identity_key, progress_of
-from collectors.source import Seen
 from sickbay import messages
 from sickbay.components import UNKNOWN
 from sickbay.edges import log_key

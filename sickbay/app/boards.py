@@ -7,7 +7,7 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
-from collectors.prometheus_api import authorization
+from collectors.inputs.prometheus_api import authorization
 from dashboards.grafana import BOARDS
 from dashboards.grafana.ask import Checked, check
 from dashboards.grafana.build import containers, text

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from collectors.naming import identity_key
+from collectors.agent.naming import identity_key
 from sickbay import layouts, messages, wire
 from sickbay.admission import Admission, Refused, about, is_hearsay
 from sickbay.app.frame_layouts import Layouts

@@ -13,9 +13,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
+from collectors.cluster.poll import Outgoing
 from collectors.formats.masking import struck
 from collectors.listen import Allowed, Reader, Request, Told, Unfit
-from collectors.poll import Outgoing
 from sickbay import actions
 from sickbay.app.declaring import MAINTENANCE, Declared, moment, parts, work
 from sickbay.components import MAX_NAME, Name

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from collectors.codes import in_context
-from collectors.lanes import lanes_among
-from collectors.modules import shared_modules
+from collectors.inputs.lanes import lanes_among
+from collectors.inputs.modules import shared_modules
 from collectors.port_names import PortNames
 from diagnosis.case import Case
 from diagnosis.evidence import in_order

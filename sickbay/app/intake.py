@@ -12,12 +12,12 @@ from functools import cache
 from importlib import import_module
 from typing import NamedTuple, cast
 
-from collectors.agent import live_ms
+from collectors.agent.agent import live_ms
+from collectors.cluster.poll import Outgoing, Signer
+from collectors.cluster.poll_frames import Framer
 from collectors.listen import READERS, Entry, Reader, Request, Told, Unfit
 from collectors.listen.rows import by_age
 from collectors.listen.unpack import unpacked
-from collectors.poll import Outgoing, Signer
-from collectors.poll_frames import Framer
 from sickbay import handover, selfmetrics
 from sickbay.admission import admission
 from sickbay.app import hooks

@@ -1,8 +1,8 @@
 """`diagnose --prometheus`: a live server as one more input."""
 
 from collectors.formats.reading import Tally
-from collectors.gather import Gathered
-from collectors.prometheus_api import PrometheusError, fetch
+from collectors.inputs.gather import Gathered
+from collectors.inputs.prometheus_api import PrometheusError, fetch
 from sickbay.clock import Clock
 
 

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from datetime import tzinfo
 
 from collectors import codes
-from collectors.attempts import job_names
-from collectors.dating import Dater, daters
 from collectors.formats.reading import Reading
-from collectors.gather import Gathered
 from collectors.identity import Names, addresses, host_for, hosts_told, short_names, stand_in, told_host
-from collectors.lanes import lanes_among
-from collectors.modules import shared_modules
-from collectors.neighbours import Bounds, bounds
-from collectors.sweeps import partial_sweeps
+from collectors.inputs.attempts import job_names
+from collectors.inputs.dating import Dater, daters
+from collectors.inputs.gather import Gathered
+from collectors.inputs.lanes import lanes_among
+from collectors.inputs.modules import shared_modules
+from collectors.inputs.neighbours import Bounds, bounds
+from collectors.inputs.sweeps import partial_sweeps
 from diagnosis.evidence import in_order
 from sickbay.actions import Control
 from sickbay.cohorts import runs

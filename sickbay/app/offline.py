@@ -12,10 +12,10 @@ from pathlib import Path
 
 import polars as pl
 
-from collectors.bound import collected
-from collectors.gather import Gathered, gather
 from collectors.identity import Names
-from collectors.inputs import walk
+from collectors.inputs.bound import collected
+from collectors.inputs.gather import Gathered, gather
+from collectors.inputs.inputs import walk
 from diagnosis.case import Case
 from diagnosis.engine import diagnose
 from diagnosis.explain import says

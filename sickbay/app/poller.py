@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import ValidationError
 
-from collectors.poll import Poller, Source, sources
+from collectors.cluster.poll import Poller, Source, sources
 from sickbay import actions
 from sickbay.actions import LedgerMessage
 from sickbay.admission import secret

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
+from collectors.cluster.poll import sources, wanted
 from collectors.looking import looked
-from collectors.poll import sources, wanted
 from sickbay.config import ConfigError
 from sickbay.doctor import Check
 from sickbay.log import LogError, wall_ms

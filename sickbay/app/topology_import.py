@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from collectors import disagreements
-from collectors.gather import gather
-from collectors.inputs import walk
-from collectors.lanes import lanes_among
-from collectors.modules import shared_modules
-from collectors.naming import identity_key
-from collectors.poll import Outgoing, Signer
+from collectors.agent.naming import identity_key
+from collectors.cluster import disagreements
+from collectors.cluster.poll import Outgoing, Signer
+from collectors.inputs.gather import gather
+from collectors.inputs.inputs import walk
+from collectors.inputs.lanes import lanes_among
+from collectors.inputs.modules import shared_modules
 from collectors.port_names import PortNames
 from sickbay.components import Name
 from sickbay.edges import Conflict, Key, key_of, log_key, refusal

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from msgspec import Struct
 
-from collectors.disagreements import said
+from collectors.cluster.disagreements import said
 from sickbay.clock import rfc3339
 from sickbay.components import Kind, Name, kind_of
 from sickbay.edges import kind

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from collectors.poll import wanted
+from collectors.cluster.poll import wanted
 from sickbay.app.poller import pollings
 from sickbay.app.service import Context, Make, Stage
 from sickbay.app.simulated_site import Simulated, SimulatedStage
@@ -66,7 +66,7 @@ class AgentStage:
     """An agent as a stage."""
 
     def __init__(self, context: Context, settings: Config) -> None:
-        from collectors.agent import start
+        from collectors.agent.agent import start
 
         host = settings.agent.host
         self._agent = start(

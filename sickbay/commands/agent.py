@@ -10,7 +10,7 @@ from sickbay.commands.settings import ConfigFile, settings_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from collectors.agent import Agent
+    from collectors.agent.agent import Agent
     from sickbay.app.exposition import Exposition
     from sickbay.log import Appender
     from sickbay.selfmetrics import SelfMetrics
@@ -35,7 +35,7 @@ def agent(
 
     # Before numpy is loaded: it begins a thread for each processor, of 200 on a host, and the agent multiplies nothing.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from collectors.agent import start
+    from collectors.agent.agent import start
     from sickbay.commands.output import complain
     from sickbay.log import wall_ms
     from sickbay.selfmetrics import SelfMetrics

@@ -100,8 +100,8 @@ def _sources(config: "Path | None") -> "list[Check]":
 
     if config is None:
         return []
-    from collectors.agent import host_of, sources_of
-    from collectors.trying import tried
+    from collectors.agent.agent import host_of, sources_of
+    from collectors.agent.trying import tried
     from sickbay.log import wall_ms
 
     try:
@@ -127,10 +127,10 @@ def _scheduler(config: "Path | None") -> "list[Check]":
 
     if config is None:
         return []
+    from collectors.cluster.poll import PollFailed
+    from collectors.cluster.scheduler_slurm import Commands
+    from collectors.cluster.slurm_site import RETURNS_ANY, UNTESTED
     from collectors.formats.slurm_site import timers
-    from collectors.poll import PollFailed
-    from collectors.scheduler_slurm import Commands
-    from collectors.slurm_site import RETURNS_ANY, UNTESTED
 
     try:
         settings = settings_of(config)

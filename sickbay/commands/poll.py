@@ -15,7 +15,7 @@ def poll(
 
     A source that does not answer is said, counted and asked again; nothing that it told before ends because of it.
     """
-    from collectors.poll import CATALOGUE
+    from collectors.cluster.poll import CATALOGUE
     from sickbay.app.opening import awaited_log
     from sickbay.app.poller import limits, pollings
     from sickbay.app.service import Context, Service

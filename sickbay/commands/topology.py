@@ -89,7 +89,7 @@ def _import(settings: "Config", paths: list[Path], replaced: tuple[str, ...], dr
 def _told(changes: "Plan", unparsed: int, dry_run: bool, json: bool) -> None:
     import msgspec
 
-    from collectors.disagreements import said
+    from collectors.cluster.disagreements import said
     from sickbay.plain import plain
 
     if json:

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from collectors.fabric_sweep import Answer
-from collectors.fabric_versions import Step, Versions, swept
+from collectors.cluster.fabric_sweep import Answer
+from collectors.cluster.fabric_versions import Step, Versions, swept
 from collectors.formats.link_listing import ports
 from collectors.formats.reading import Tally
 

@@ -2,15 +2,15 @@
 
 A listing has a line for each file, `path: text` with `\\n` for a line's end, and one for each link, `path -> target`.
 Tools' answers follow their command: `$ ethtool -m ib0`, and then what it printed; `! text` is what it failed with.
-What the driver's library answers is a file of JSON lines, one a card (collectors/nvml_calls.py).
+What the driver's library answers is a file of JSON lines, one a card (collectors/host/nvml_calls.py).
 """
 
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from collectors.child import Line
-from collectors.tool import ToolFailed, ToolMissing
+from collectors.host.child import Line
+from collectors.host.tool import ToolFailed, ToolMissing
 
 
 def lay_out(listing: str, root: Path) -> Path:
@@ -30,7 +30,7 @@ def lay_out(listing: str, root: Path) -> Path:
 
 
 def answers(text: str) -> Callable[[Sequence[str], float], bytes]:
-    """A stand-in for `collectors.tool.ask`; a command that is not recorded is a tool that is not there."""
+    """A stand-in for `collectors.host.tool.ask`; a command that is not recorded is a tool that is not there."""
     told = dict(part.split("\n", 1) for part in text.split("$ ") if "\n" in part)
 
     def ask(command: Sequence[str], timeout_s: float) -> bytes:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from collectors.adapters import adapters, identities
-from collectors.optic_ethtool import look_around
+from collectors.host.adapters import adapters, identities
+from collectors.host.optic_ethtool import look_around
+from collectors.host.tree import Tree
 from collectors.port_names import PortNames
-from collectors.tree import Tree
 from sickbay.messages import replace
 from tests.collectors.recorded import lay_out
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from collectors import alarms
-from collectors.agent import Agent, start
-from collectors.alarms import ALERTNAME, LASTS_MS, MAX_HELD, Alarms, Target, alert, is_alarming
+from collectors.agent import alarms
+from collectors.agent.agent import Agent, start
+from collectors.agent.alarms import ALERTNAME, LASTS_MS, MAX_HELD, Alarms, Target, alert, is_alarming
 from collectors.http_get import Address, HttpError
 from sickbay.config import ConfigError
 from sickbay.log import wall_ms

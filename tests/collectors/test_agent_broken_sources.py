@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from collectors import tool
-from collectors.evidence import Evidence
-from collectors.job_log import JobLog
-from collectors.journal_log import JournalLog
-from collectors.optic_ethtool import OpticEthtool
-from collectors.source import Host
+from collectors.agent.evidence import Evidence
+from collectors.agent.source import Host
+from collectors.host import tool
+from collectors.host.job_log import JobLog
+from collectors.host.journal_log import JournalLog
+from collectors.host.optic_ethtool import OpticEthtool
 from sickbay.settings import Agent
 
 NOW = 1_790_000_000_000
@@ -79,7 +79,7 @@ def test_a_journal_without_its_tool_says_so(tmp_path: Path, monkeypatch: pytest.
     folder = tmp_path / "var/log/journal/abc"
     folder.mkdir(parents=True)
     (folder / "system.journal").write_bytes(b"LPKSHHRH")
-    monkeypatch.setattr("collectors.journal_follow.shutil.which", lambda *told, **more: None)
+    monkeypatch.setattr("collectors.host.journal_follow.shutil.which", lambda *told, **more: None)
     source = JournalLog(Host("n7", Agent(root=str(tmp_path))))
     assert source.collect(NOW).problem == "journal: journalctl is not installed"
 

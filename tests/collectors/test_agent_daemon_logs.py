@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from collectors.agent import host_of
-from collectors.journal_follow import readable
-from collectors.journal_log import JournalLog
-from collectors.kernel_log import Device, KernelLog
-from collectors.source import Collected
-from collectors.system_log import SystemLog
+from collectors.agent.agent import host_of
+from collectors.agent.source import Collected
+from collectors.host.journal_follow import readable
+from collectors.host.journal_log import JournalLog
+from collectors.host.kernel_log import Device, KernelLog
+from collectors.host.system_log import SystemLog
 from sickbay.log import wall_ms
 from sickbay.messages import Event
 from sickbay.settings import Config
@@ -41,7 +41,7 @@ def entry(number: int, says: str, speaker: str = "systemd", host: str = "n1", at
 @pytest.fixture
 def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A host with a journal; the file that its tool prints."""
-    monkeypatch.setattr("collectors.journal_follow.FIRST_S", 0.4)
+    monkeypatch.setattr("collectors.host.journal_follow.FIRST_S", 0.4)
     root = tmp_path / "n1"
     (root / "var/log/journal/0f").mkdir(parents=True)
     (root / "var/log/journal/0f/system.journal").touch()
@@ -127,7 +127,7 @@ def test_a_line_of_another_host_is_not_told_of_this_one(journal: Path, tmp_path:
 def test_a_place_that_the_journal_no_longer_has_is_a_loss(
     journal: Path, tmp_path: Path, watching: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("collectors.journal_follow.AGAIN_S", 0.1)
+    monkeypatch.setattr("collectors.host.journal_follow.AGAIN_S", 0.1)
     source = watching(settings(tmp_path), b'["\\"gone\\"","\\"gone\\""]')
     found: list[Collected] = []
 
@@ -145,7 +145,7 @@ def test_without_a_journal_there_is_nothing_and_without_the_right_it_is_blind(
     tmp_path: Path, watching: Made, journal: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = watching(settings(tmp_path))
-    monkeypatch.setattr("collectors.journal_follow.os.access", lambda *_: False)
+    monkeypatch.setattr("collectors.host.journal_follow.os.access", lambda *_: False)
     assert "add the agent's user to the group systemd-journal" in source.collect(wall_ms()).problem
     (journal.parent / "var/log/journal/0f/system.journal").unlink()
     assert source.collect(wall_ms()).absent == "no journal of the system"
@@ -157,8 +157,8 @@ def test_the_kernels_messages_come_from_the_journal_where_the_device_may_not_be_
     def refused(*_: object) -> Device:
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr("collectors.kernel_log.Device", refused)
-    monkeypatch.setattr("collectors.kernel_log.stat.S_ISCHR", lambda mode: True)
+    monkeypatch.setattr("collectors.host.kernel_log.Device", refused)
+    monkeypatch.setattr("collectors.host.kernel_log.stat.S_ISCHR", lambda mode: True)
     config = settings(tmp_path, kernel_log="dev/kmsg")
     (tmp_path / "n1/dev").mkdir()
     (tmp_path / "n1/dev/kmsg").touch()

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from collectors import courier as courier_module
-from collectors.agent import Agent, live_ms, start
-from collectors.composing import Composer, Work
-from collectors.courier import Courier
-from collectors.source import Collected, Seen
-from collectors.spool import Draft, Rank, Spool
+from collectors.agent import courier as courier_module
+from collectors.agent.agent import Agent, live_ms, start
+from collectors.agent.composing import Composer, Work
+from collectors.agent.courier import Courier
+from collectors.agent.source import Collected, Seen
+from collectors.agent.spool import Draft, Rank, Spool
 from sickbay import wire
 from sickbay.config import ConfigError
 from sickbay.log import Appender, Outcome, Receipt, wall_ms

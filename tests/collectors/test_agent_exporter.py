@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import settings as settings_of_tests
 from hypothesis import strategies as st
 
-from collectors import accelerator_exporter
-from collectors.accelerator_exporter import AcceleratorExporter
-from collectors.agent import host_of
+from collectors.agent.agent import host_of
+from collectors.agent.source import Collected
 from collectors.formats import prometheus_text
 from collectors.formats.reading import Tally
+from collectors.host import accelerator_exporter
+from collectors.host.accelerator_exporter import AcceleratorExporter
 from collectors.http_get import HttpError, address_of, get
-from collectors.source import Collected
 from sickbay.messages import Event, Identity
 from sickbay.schema import Samples
 from tests.collectors.agent_kit import Answer, exporter_page, page, serving, settings

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collectors.formats.text import MAX_LINE
-from collectors.growing import FIRST_LOOK, Growing, Resume, resume_of
+from collectors.host.growing import FIRST_LOOK, Growing, Resume, resume_of
 
 
 def text_of(growing: Growing) -> bytes:

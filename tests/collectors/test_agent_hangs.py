@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from collectors import accelerator_nvml, courier
-from collectors.agent import CATALOGUE, Agent, sources_of, start
-from collectors.child import Child
-from collectors.source import Host
-from collectors.trying import tried
+from collectors.agent import courier
+from collectors.agent.agent import CATALOGUE, Agent, sources_of, start
+from collectors.agent.source import Host
+from collectors.agent.trying import tried
+from collectors.host import accelerator_nvml
+from collectors.host.child import Child
 from sickbay import settings as settings_module
 from sickbay.log import wall_ms
 from sickbay.selfmetrics import SOURCE_STATE, SelfMetrics

@@ -11,19 +11,19 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from collectors import tool
-from collectors.agent import CATALOGUE, collectors_of, start
-from collectors.composing import Composer, Work
-from collectors.host_disk import HostDisk
-from collectors.host_load import HostLoad
-from collectors.host_memory_errors import HostMemoryErrors
-from collectors.host_pcie import HostPcie
-from collectors.host_storage import HostStorage
-from collectors.host_versions import HostVersions
-from collectors.nic_sysfs import NicSysfs
-from collectors.optic_ethtool import OpticEthtool
-from collectors.source import Collected, Collector, Host
-from collectors.watching import Done, Watch
+from collectors.agent.agent import CATALOGUE, collectors_of, start
+from collectors.agent.composing import Composer, Work
+from collectors.agent.source import Collected, Collector, Host
+from collectors.agent.watching import Done, Watch
+from collectors.host import tool
+from collectors.host.host_disk import HostDisk
+from collectors.host.host_load import HostLoad
+from collectors.host.host_memory_errors import HostMemoryErrors
+from collectors.host.host_pcie import HostPcie
+from collectors.host.host_storage import HostStorage
+from collectors.host.host_versions import HostVersions
+from collectors.host.nic_sysfs import NicSysfs
+from collectors.host.optic_ethtool import OpticEthtool
 from sickbay import wire
 from sickbay.config import ConfigError
 from sickbay.layouts import Schemas

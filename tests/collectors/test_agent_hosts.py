@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from collectors import accelerator_exporter, accelerator_nvml, tool
-from collectors.agent import collectors_of, host_of
-from collectors.composing import Composer, Work
+from collectors.agent.agent import collectors_of, host_of
+from collectors.agent.composing import Composer, Work
+from collectors.host import accelerator_exporter, accelerator_nvml, tool
 from sickbay import layouts, wire
 from sickbay.config import parse
 from sickbay.frames import Matrix, samples_of
@@ -46,7 +46,7 @@ def everything(folder: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(accelerator_nvml, "child", lambda: RecordedLibrary(told_by_driver))
     pages = {f"/{path.stem}": path.read_bytes() for path in sorted((folder / "exporters").glob("*.prom"))}
     monkeypatch.setattr(accelerator_exporter, "get", lambda address, *_: pages[address.path])
-    monkeypatch.setattr("collectors.job_log.STALE_MS", 1 << 60)  # a checkout's files are of any age
+    monkeypatch.setattr("collectors.host.job_log.STALE_MS", 1 << 60)  # a checkout's files are of any age
     urls = json.dumps([f"http://127.0.0.1{path}" for path in pages])
     told = f'[agent]\nroot = "{root_of(folder, scratch)}"\nexporters = {urls}\njob_logs = ["scratch/slurm-*.out"]\n'
     host = host_of(parse(told.encode(), "test"), lambda source: None)

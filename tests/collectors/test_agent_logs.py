@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from collectors.agent import host_of
+from collectors.agent.agent import host_of
+from collectors.agent.source import Collected
 from collectors.formats import log
 from collectors.formats.reading import Reading, Tally
-from collectors.growing import Resume
-from collectors.job_log import JobLog, job_of
-from collectors.kernel_log import Device, KernelLog
-from collectors.source import Collected
+from collectors.host.growing import Resume
+from collectors.host.job_log import JobLog, job_of
+from collectors.host.kernel_log import Device, KernelLog
 from sickbay.messages import Event, Step
 from sickbay.settings import Config
 from tests.collectors.agent_kit import XID, kernel_log, settings, write
@@ -117,7 +117,7 @@ def test_a_log_that_cannot_be_read_for_a_while_is_read_on(tmp_path: Path, monkey
     write(path, f"[1.0] {XID.replace('79', '31')}\n")
     assert len(events(source.collect(NOW + 200))) == 1
     with monkeypatch.context() as broken:
-        broken.setattr("collectors.growing.os.pread", _input_output_error)
+        broken.setattr("collectors.host.growing.os.pread", _input_output_error)
         assert "Input/output error" in source.collect(NOW + 400).problem
     write(path, f"[1.0] {XID}\n")
     assert [event.code for event in events(source.collect(NOW + 600))] == ["Xid 79"]
@@ -145,7 +145,7 @@ class Ring:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, records: Sequence[bytes | int] = ()) -> None:
         self.records = list(records)
-        monkeypatch.setattr("collectors.kernel_log.os.read", self.read)
+        monkeypatch.setattr("collectors.host.kernel_log.os.read", self.read)
 
     def read(self, handle: int, size: int) -> bytes:
         if not self.records:

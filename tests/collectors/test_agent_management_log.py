@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from collectors import tool
-from collectors.host_management_log import HostManagementLog
-from collectors.source import Host
+from collectors.agent.source import Host
+from collectors.host import tool
+from collectors.host.host_management_log import HostManagementLog
 from sickbay.messages import Event, Severity
 from sickbay.settings import Agent
 

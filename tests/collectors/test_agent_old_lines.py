@@ -6,11 +6,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from collectors.agent import zone_of
-from collectors.growing import Lines
-from collectors.kernel_log import KernelLog
+from collectors.agent.agent import zone_of
+from collectors.agent.source import Host
+from collectors.host.growing import Lines
+from collectors.host.kernel_log import KernelLog
 from collectors.lines import Dated, Follower, at_of
-from collectors.source import Host
 from sickbay.clock import Clock, Stamp
 from sickbay.messages import Event
 from sickbay.settings import Agent, Cluster, Config

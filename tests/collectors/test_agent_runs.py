@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from collectors import agent as agent_module
-from collectors import courier
-from collectors.agent import CATALOGUE, Agent, start
-from collectors.source import Collected, Collector, Host
-from collectors.states import State
+from collectors.agent import agent as agent_module
+from collectors.agent import courier
+from collectors.agent.agent import CATALOGUE, Agent, start
+from collectors.agent.source import Collected, Collector, Host
+from collectors.agent.states import State
 from sickbay import wire
 from sickbay.config import ConfigError
 from sickbay.frames import Frame
@@ -401,7 +401,7 @@ def test_wrong_settings_end_the_command_with_2(command: Callable[..., "subproces
 _LIGHT = """
 import json, sys
 from pathlib import Path
-from collectors.agent import start
+from collectors.agent.agent import start
 from sickbay.log import wall_ms
 from sickbay.log.memory import MemoryLog
 from sickbay.settings import Agent, Config

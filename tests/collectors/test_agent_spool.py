@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collectors.spool import OVERHEAD, Draft, Entry, Fact, Rank, Spool
-from collectors.spool_file import SpoolError
-from collectors.spools import Spools
+from collectors.agent.spool import OVERHEAD, Draft, Entry, Fact, Rank, Spool
+from collectors.agent.spool_file import SpoolError
+from collectors.agent.spools import Spools
 
 BIG = 64 << 20
 
@@ -203,7 +203,7 @@ def test_a_file_that_may_not_grow_is_a_full_disk(tmp_path: Path) -> None:
 _CHILD = """
 import sys, random
 from pathlib import Path
-from collectors.spool import Draft, Rank, Spool
+from collectors.agent.spool import Draft, Rank, Spool
 spool = Spool(Path(sys.argv[1]), "n1", 64 << 20)
 rng = random.Random(int(sys.argv[2]))
 for at in range(100_000):

@@ -10,19 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collectors import accelerator_nvml, tool
-from collectors.agent import CATALOGUE, sources_of
-from collectors.child import Child, Line
-from collectors.composing import Composer, Work
-from collectors.disk_health import DiskHealth
+from collectors.agent.agent import CATALOGUE, sources_of
+from collectors.agent.composing import Composer, Work
+from collectors.agent.source import Collected, Host
+from collectors.agent.states import State
 from collectors.formats import link_readings, management_sensors
 from collectors.formats.nvml_answers import Cards
-from collectors.host_management import HostManagement
-from collectors.host_versions import HostVersions
-from collectors.nic_sysfs import NicSysfs
-from collectors.optic_mlxlink import MISSING, OpticMlxlink
-from collectors.source import Collected, Host
-from collectors.states import State
+from collectors.host import accelerator_nvml, tool
+from collectors.host.child import Child, Line
+from collectors.host.disk_health import DiskHealth
+from collectors.host.host_management import HostManagement
+from collectors.host.host_versions import HostVersions
+from collectors.host.nic_sysfs import NicSysfs
+from collectors.host.optic_mlxlink import MISSING, OpticMlxlink
 from sickbay.messages import Change, Event, Identity, Severity
 from sickbay.schema import Samples
 from sickbay.settings import Agent

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from collectors.tree import MOST_OPEN, MOST_SMALL, Tree
+from collectors.host.tree import MOST_OPEN, MOST_SMALL, Tree
 
 
 def opened(tree: Tree) -> int:

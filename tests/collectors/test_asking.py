@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from collectors.asking import Asker, Target, some_of, targets
+from collectors.cluster.asking import Asker, Target, some_of, targets
 
 
 def test_a_hanging_device_costs_the_others_nothing() -> None:

@@ -1,8 +1,8 @@
 """Which job a log speaks of: one run's files belong together, two attempts do not."""
 
-from collectors.attempts import APART_MS, job_names
 from collectors.formats.reading import Reading
-from collectors.gather import Gathered
+from collectors.inputs.attempts import APART_MS, job_names
+from collectors.inputs.gather import Gathered
 from sickbay.clock import Clock, Stamp
 from sickbay.messages import Placement, Progress, RankPlace
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors import gather as gathering
-from collectors.bound import collected, thin
 from collectors.formats.reading import Reading
-from collectors.gather import Folder, Gathered, gather
-from collectors.inputs import Input, walk
-from collectors.sniff import Sniffed
+from collectors.inputs import gather as gathering
+from collectors.inputs.bound import collected, thin
+from collectors.inputs.gather import Folder, Gathered, gather
+from collectors.inputs.inputs import Input, walk
+from collectors.inputs.sniff import Sniffed
 from sickbay.clock import Clock, Stamp
 from sickbay.messages import Event, Identity, Severity, Step
 

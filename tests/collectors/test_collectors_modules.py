@@ -1,9 +1,9 @@
 """Modules that serve several ports, and sweeps that saw a part of the fabric."""
 
 from collectors.formats.reading import Reading
-from collectors.gather import Gathered
-from collectors.modules import shared_modules
-from collectors.sweeps import partial_sweeps
+from collectors.inputs.gather import Gathered
+from collectors.inputs.modules import shared_modules
+from collectors.inputs.sweeps import partial_sweeps
 from sickbay.messages import Edge, Identity, Relation
 
 

@@ -10,9 +10,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from collectors import prometheus_api
 from collectors.formats.reading import Record, Tally
-from collectors.prometheus_api import PrometheusError, fetch
+from collectors.inputs import prometheus_api
+from collectors.inputs.prometheus_api import PrometheusError, fetch
 from sickbay.messages import Event, Identity
 from sickbay.schema import Samples
 from tests.services import prometheus

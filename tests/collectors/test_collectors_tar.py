@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.tar import BLOCK, MAX_EXTENDED, is_header, members
+from collectors.inputs.tar import BLOCK, MAX_EXTENDED, is_header, members
 
 Entry = tuple[str, bytes]
 names = st.text(st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="/"), min_size=1, max_size=300)

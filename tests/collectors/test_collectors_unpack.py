@@ -12,8 +12,8 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors import unpack
-from collectors.unpack import UNPACK_ERRORS, Frames, packed, unpacked
+from collectors.inputs import unpack
+from collectors.inputs.unpack import UNPACK_ERRORS, Frames, packed, unpacked
 
 TEXT = b"".join(b"line %d of an ordinary log\n" % number for number in range(20_000))
 PACKERS: dict[str, Callable[[bytes], bytes]] = {

@@ -3,9 +3,9 @@
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
-from collectors.dating import daters
 from collectors.formats.reading import Reading
-from collectors.gather import Gathered
+from collectors.inputs.dating import daters
+from collectors.inputs.gather import Gathered
 from sickbay.clock import Clock, Stamp
 from sickbay.messages import Event
 

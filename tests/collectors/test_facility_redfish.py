@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from collectors import facility_redfish, redfish_get
-from collectors.asking import Answers
-from collectors.facility_redfish import State, polled, sources
+from collectors.cluster import facility_redfish, redfish_get
+from collectors.cluster.asking import Answers
+from collectors.cluster.facility_redfish import State, polled, sources
+from collectors.cluster.poll import Polled, PollFailed
+from collectors.cluster.redfish_get import Told
 from collectors.http_get import HttpError, address_of
-from collectors.poll import Polled, PollFailed
-from collectors.redfish_get import Told
 from sickbay.components import Kind
 from sickbay.config import ConfigError
 from sickbay.messages import Event

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.formats.reading import Reading
-from collectors.gather import FOLD_MS, Folder
+from collectors.inputs.gather import FOLD_MS, Folder
 from sickbay.clock import Clock, Stamp
 from sickbay.messages import Event, Severity
 

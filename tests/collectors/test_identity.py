@@ -1,7 +1,7 @@
 """Identity: one name per device, no host shared by guess, no address invented."""
 
-from collectors.gather import Gathered
 from collectors.identity import Names, addresses, host_for, host_of_path, short_names, told_host
+from collectors.inputs.gather import Gathered
 from sickbay.messages import Identity
 
 CARD = Identity(host="h17", index="3", pci="0000:cb:00", uuid="GPU-5d0c1a7e-0000-4000-8000-00000000a1b2")

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from collectors.inputs import READ_ERRORS, Input, walk
-from collectors.unpack import CHUNK
+from collectors.inputs.inputs import READ_ERRORS, Input, walk
+from collectors.inputs.unpack import CHUNK
 
 TEXT = b"".join(b"line %d of an ordinary log\n" % number for number in range(90_000))
 PACKERS: dict[str, Callable[[bytes], bytes]] = {

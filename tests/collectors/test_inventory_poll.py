@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from collectors import netbox_get
-from collectors.inventory import State, remembered, sources
-from collectors.poll import Outgoing, Polled, PollFailed, Source
+from collectors.cluster import netbox_get
+from collectors.cluster.inventory import State, remembered, sources
+from collectors.cluster.poll import Outgoing, Polled, PollFailed, Source
 from sickbay.config import ConfigError
 from sickbay.messages import Edge, Event, Identity, Relation
 from sickbay.settings import Config

@@ -6,8 +6,8 @@ import pickle
 from pathlib import Path
 from typing import Any
 
-from collectors.job_recorder import MOST, MOST_BYTES, OLD_MS, SETTLED_MS, JobRecorder, collectors
-from collectors.source import Host
+from collectors.agent.source import Host
+from collectors.host.job_recorder import MOST, MOST_BYTES, OLD_MS, SETTLED_MS, JobRecorder, collectors
 from sickbay.settings import Agent
 
 T = 1_773_200_000_000

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collectors.agent.source import Host
 from collectors.formats.collective_status import STALL_MS, Standing, news, status, world
-from collectors.job_ras import ELSEWHERE_S, JobStatus, NobodyListens, NoStatus, ask, collectors
-from collectors.source import Host
+from collectors.host.job_ras import ELSEWHERE_S, JobStatus, NobodyListens, NoStatus, ask, collectors
 from diagnosis.waiting import absent_ranks, groups_of
 from sickbay.messages import Event, Progress
 from sickbay.settings import Agent

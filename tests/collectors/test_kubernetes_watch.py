@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from collectors import kubernetes_watch
-from collectors.kubernetes_api import Opened, Trouble, refusal
-from collectors.kubernetes_watch import Change, Feed, Follower
+from collectors.cluster import kubernetes_watch
+from collectors.cluster.kubernetes_api import Opened, Trouble, refusal
+from collectors.cluster.kubernetes_watch import Change, Feed, Follower
 
 Line = bytes | Exception
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from collectors.lanes import lane_edges, lanes_among, module_of
+from collectors.inputs.lanes import lane_edges, lanes_among, module_of
 from sickbay.messages import Edge, Relation
 from sickbay.topology import Topology
 

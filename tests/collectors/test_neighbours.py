@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.neighbours import bounds
+from collectors.inputs.neighbours import bounds
 
 
 def test_an_undated_line_lies_between_its_dated_neighbours() -> None:

@@ -12,12 +12,12 @@ from typing import Any
 import pynvml
 import pytest
 
-from collectors import nvml_calls
-from collectors.accelerator_nvml import MISSING, AcceleratorNvml, child
-from collectors.child import Child, ChildGone
+from collectors.agent.source import Collected, Host
 from collectors.formats.nvml_answers import Cards, number_of
-from collectors.nvml_calls import Calls
-from collectors.source import Collected, Host
+from collectors.host import nvml_calls
+from collectors.host.accelerator_nvml import MISSING, AcceleratorNvml, child
+from collectors.host.child import Child, ChildGone
+from collectors.host.nvml_calls import Calls
 from sickbay.messages import Action, Event, Identity, Severity
 from sickbay.schema import Samples
 from sickbay.settings import Agent
@@ -348,7 +348,7 @@ def test_the_process_answers_again_and_again(tree: Path, made: list[AcceleratorN
 def test_a_call_that_hangs_is_told_with_its_card_and_nothing_more_is_asked(
     tree: Path, made: list[AcceleratorNvml], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("collectors.accelerator_nvml.FIRST_S", 0.2)
+    monkeypatch.setattr("collectors.host.accelerator_nvml.FIRST_S", 0.2)
     one = source(tree, HANGS, made)
     first = until(one, lambda told: "hangs" in told.problem)
     assert first.problem.startswith("a call of the driver hangs at card 1")
@@ -457,8 +457,8 @@ def test_more_than_an_answer_may_hold_ends_the_process() -> None:
 def test_a_process_that_hangs_for_long_is_ended_and_a_new_one_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("collectors.child.KILL_S", 0.3)
-    monkeypatch.setattr("collectors.child.AGAIN_S", 0.0)
+    monkeypatch.setattr("collectors.host.child.KILL_S", 0.3)
+    monkeypatch.setattr("collectors.host.child.AGAIN_S", 0.0)
     hangs = f"import pathlib; flag = pathlib.Path({str(tmp_path / 'hung')!r})"
     body = f"{hangs}; first = not flag.exists(); flag.touch(); time.sleep(600 if first else 0); {WHOLE}"
     one = process(body)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from collectors.poll_frames import Framer
+from collectors.cluster.poll_frames import Framer
 from sickbay import wire
 from sickbay.layouts import Schemas, decoded
 from sickbay.schema import Samples

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from collectors import fabric_infiniband as entry
-from collectors.fabric_counters import COUNTERS, Switch, asked, parsed
-from collectors.fabric_tools import ALLOWED, Said, Tools, checked, manager
-from collectors.poll import PollFailed, Source
+from collectors.cluster import fabric_infiniband as entry
+from collectors.cluster.fabric_counters import COUNTERS, Switch, asked, parsed
+from collectors.cluster.fabric_tools import ALLOWED, Said, Tools, checked, manager
+from collectors.cluster.poll import PollFailed, Source
 from sickbay.messages import Event
 from sickbay.schema import Samples
 from sickbay.source_settings import Fabric

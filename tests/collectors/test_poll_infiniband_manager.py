@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from collectors import fabric_manager
-from collectors.fabric_edges import GONE_MS
-from collectors.fabric_manager import Seen, looked
-from collectors.fabric_manager_events import MOST_EVENTS, Heard, heard
+from collectors.cluster import fabric_manager
+from collectors.cluster.fabric_edges import GONE_MS
+from collectors.cluster.fabric_manager import Seen, looked
+from collectors.cluster.fabric_manager_events import MOST_EVENTS, Heard, heard
+from collectors.cluster.poll import Polled, PollFailed, Source
 from collectors.formats.fabric_manager_json import port_of
-from collectors.poll import Polled, PollFailed, Source
 from sickbay.config import ConfigError
 from sickbay.messages import Edge, Event
 from sickbay.source_settings import Fabric
@@ -189,7 +189,7 @@ def test_a_wrong_token_and_a_certificate_of_somebody_else_say_what_to_do(server:
 def test_an_answer_without_end_is_left_at_its_limit(
     server: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("collectors.fabric_manager_rest.MAX_BODY", 1 << 20)
+    monkeypatch.setattr("collectors.cluster.fabric_manager_rest.MAX_BODY", 1 << 20)
     fabric, _ = asking(server, tmp_path)
     server.answers["/ufmRestV3/resources/links"] = links() * 2000
     with pytest.raises(PollFailed, match="larger than"):

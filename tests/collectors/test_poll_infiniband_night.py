@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.fabric_versions import remembered, standing
+from collectors.cluster.fabric_versions import remembered, standing
 from diagnosis.engine import diagnose
 from sickbay.app.offline import Options, run
 from sickbay.messages import Edge, Event, replace

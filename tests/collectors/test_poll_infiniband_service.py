@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from collectors import fabric_infiniband as entry
-from collectors.fabric_edges import GONE_MS
-from collectors.fabric_tools import Tools
-from collectors.poll import Poller, Source
+from collectors.cluster import fabric_infiniband as entry
+from collectors.cluster.fabric_edges import GONE_MS
+from collectors.cluster.fabric_tools import Tools
+from collectors.cluster.poll import Poller, Source
 from diagnosis.engine import diagnose
 from sickbay.log import Record, tasks_of
 from sickbay.log.memory import MemoryLog

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.fabric_edges import GONE_MS
-from collectors.fabric_sweep import Known, Sweep, trouble
-from collectors.fabric_versions import remembered, standing
+from collectors.cluster.fabric_edges import GONE_MS
+from collectors.cluster.fabric_sweep import Known, Sweep, trouble
+from collectors.cluster.fabric_versions import remembered, standing
 from sickbay.messages import Relation
 from sickbay.topology import Topology, View
 from tests.collectors.fabric_kit import MANAGER, MINUTE, UNANSWERED, Fabric, Watch, guid, kinds

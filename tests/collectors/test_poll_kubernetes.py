@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors import host_kubernetes, job_kubernetes
+from collectors.cluster import host_kubernetes, job_kubernetes
+from collectors.cluster.kubernetes_watch import Change as Seen
 from collectors.formats import kubernetes_objects as objects
 from collectors.formats.kubernetes_events import spoken
 from collectors.formats.kubernetes_nodes import NodeWord, node_word
@@ -16,7 +17,6 @@ from collectors.formats.kubernetes_pods import Member, member
 from collectors.formats.kubernetes_ranks import ranks_of
 from collectors.formats.kubernetes_refusals import EVERY_MS
 from collectors.formats.masking import masked
-from collectors.kubernetes_watch import Change as Seen
 from sickbay.clock import rfc3339
 from sickbay.messages import Event, Placement
 

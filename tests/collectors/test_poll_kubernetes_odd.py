@@ -11,11 +11,11 @@ import urllib3
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors import host_kubernetes, job_kubernetes, kubernetes_api, scheduler_kubernetes
+from collectors.cluster import host_kubernetes, job_kubernetes, kubernetes_api, scheduler_kubernetes
+from collectors.cluster.kubernetes_watch import Change as Seen
+from collectors.cluster.poll import Poller
 from collectors.formats.kubernetes_ranks import ranks_of
 from collectors.formats.kubernetes_refusals import EVERY_MS, MANY
-from collectors.kubernetes_watch import Change as Seen
-from collectors.poll import Poller
 from diagnosis.engine import diagnose
 from sickbay.log.memory import MemoryLog
 from sickbay.messages import Action, Event, replace

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from collectors import facility_redfish, inventory
-from collectors.asking import Target
+from collectors.cluster import facility_redfish, inventory
+from collectors.cluster.asking import Target
+from collectors.cluster.poll import CATALOGUE, WANTED, Poller, sources, wanted
+from collectors.cluster.redfish_get import Told
 from collectors.http_get import HttpError
-from collectors.poll import CATALOGUE, WANTED, Poller, sources, wanted
-from collectors.redfish_get import Told
 from sickbay.admission import Admission
 from sickbay.app.poller import _told as told_to
 from sickbay.layouts import Schemas, decoded

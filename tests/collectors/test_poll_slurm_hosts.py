@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collectors.cluster.host_slurm import Hosts, polled
 from collectors.formats.reading import Tally
 from collectors.formats.slurm_records import Node
 from collectors.formats.slurm_show import shown_nodes
-from collectors.host_slurm import Hosts, polled
 from sickbay.messages import Event
 
 T = 1_773_203_400_000  # 2026-03-11T04:30:00Z

@@ -5,9 +5,19 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collectors.cluster.job_slurm import (
+    GONE,
+    GONE_MS,
+    MAX_RANKS,
+    REQUEUED,
+    Jobs,
+    polled,
+    ranks_of,
+    remembered,
+    standing,
+)
 from collectors.formats.slurm_queue import Queued
 from collectors.formats.slurm_records import JOB_STATES, Job
-from collectors.job_slurm import GONE, GONE_MS, MAX_RANKS, REQUEUED, Jobs, polled, ranks_of, remembered, standing
 from sickbay.clock import NO_STAMP, Clock, Stamp
 from sickbay.messages import Placement
 from sickbay.placement import Placements

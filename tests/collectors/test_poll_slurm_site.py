@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors import job_details, slurm_site
+from collectors.cluster import job_details, slurm_site
+from collectors.cluster.job_slurm import Jobs, polled
+from collectors.cluster.poll import Poller, PollFailed
+from collectors.cluster.slurm_site import Declared, Timers, declared, remembered
 from collectors.formats.reading import Tally
 from collectors.formats.slurm_detail import layout, places, shown
 from collectors.formats.slurm_queue import Queued
 from collectors.formats.slurm_records import Job
 from collectors.formats.slurm_site import reservations, timers
-from collectors.job_slurm import Jobs, polled
-from collectors.poll import Poller, PollFailed
-from collectors.slurm_site import Declared, Timers, declared, remembered
 from sickbay import settings
 from sickbay.actions import Control
 from sickbay.clock import Clock, Stamp

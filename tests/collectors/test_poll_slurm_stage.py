@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors import poll, scheduler_slurm
-from collectors.poll import AGAIN_MS, Polled, Poller, PollFailed, Source
+from collectors.cluster import poll, scheduler_slurm
+from collectors.cluster.poll import AGAIN_MS, Polled, Poller, PollFailed, Source
 from sickbay import selfmetrics
 from sickbay.admission import Admission
 from sickbay.app.poller import limits, pollings

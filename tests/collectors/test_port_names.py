@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from collectors.agent.naming import Cards, identity_key
+from collectors.cluster.inventory import Answer, polled, remembered
 from collectors.identity import Names
-from collectors.inventory import Answer, polled, remembered
-from collectors.naming import Cards, identity_key
 from collectors.port_names import PortNames
 from sickbay.edges import key_of
 from sickbay.messages import Edge, Event, Identity, Relation, replace

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from collectors import courier
-from collectors.agent import start
-from collectors.evidence import Evidence
+from collectors.agent import courier
+from collectors.agent.agent import start
+from collectors.agent.evidence import Evidence
+from collectors.agent.second_look import SecondLook, last_messages
+from collectors.agent.source import Collected, Host, Shared
 from collectors.formats.events import event as made
 from collectors.formats.second_look import confirmed, is_hard
-from collectors.second_look import SecondLook, last_messages
-from collectors.source import Collected, Host, Shared
 from sickbay.log import wall_ms
 from sickbay.messages import Event, Severity, replace
 from sickbay.schema import Samples

@@ -17,11 +17,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors import courier, datagrams, job_steps, step_senders
-from collectors.agent import start
-from collectors.job_steps import JobSteps
-from collectors.source import Host
-from collectors.step_senders import GONE_MS, GROUPS_MS, OPEN_MS, Senders
+from collectors.agent import courier
+from collectors.agent.agent import start
+from collectors.agent.source import Host
+from collectors.host import datagrams, job_steps, step_senders
+from collectors.host.job_steps import JobSteps
+from collectors.host.step_senders import GONE_MS, GROUPS_MS, OPEN_MS, Senders
 from sickbay import messages
 from sickbay import steps as hook
 from sickbay.app.diagnoser import Diagnoser

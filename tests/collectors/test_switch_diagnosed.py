@@ -1,7 +1,7 @@
 """What a switch tells, diagnosed: a lost link is one; a port that a person closed is none."""
 
+from collectors.cluster.switch_state import Switch
 from collectors.formats.switch_facts import Fact, Part
-from collectors.switch_state import Switch
 from diagnosis.engine import diagnose
 from sickbay.messages import Edge, Event, Identity
 from tests.diagnosis.kit import T0, case, event, placement

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from collectors import gnmi_stream, switch_gnmi
-from collectors.asking import Target
-from collectors.gnmi_access import Access
-from collectors.gnmi_stream import Streams
-from collectors.poll import CATALOGUE, Outgoing, Poller, PollFailed, Source, sources
+from collectors.cluster import gnmi_stream, switch_gnmi
+from collectors.cluster.asking import Target
+from collectors.cluster.gnmi_access import Access
+from collectors.cluster.gnmi_stream import Streams
+from collectors.cluster.poll import CATALOGUE, Outgoing, Poller, PollFailed, Source, sources
 from sickbay import topics
 from sickbay.config import ConfigError
 from sickbay.log import tasks_of
@@ -246,7 +246,7 @@ def test_sonic_s_databases_are_asked_by_their_targets(switch: gnmi.Switch) -> No
 
 
 def test_settings_that_cannot_work_are_told(tmp_path: Path) -> None:
-    assert CATALOGUE["gnmi"] == "collectors.switch_gnmi:sources"
+    assert CATALOGUE["gnmi"] == "collectors.cluster.switch_gnmi:sources"
     wrong = (
         (Gnmi(), "targets: name the switches"),
         (Gnmi(targets=("leaf1",)), "must be name=address"),
@@ -281,7 +281,7 @@ def test_the_stage_writes_frames_and_sealed_events_under_the_switch(switch: gnmi
 
 SHOUTS = """
 import socket, sys, threading, time
-from collectors.poll import PollFailed, sources
+from collectors.cluster.poll import PollFailed, sources
 from sickbay.config import parse
 
 server = socket.create_server(("127.0.0.1", 0))

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pygnmi.spec.v080 import gnmi_pb2
 
+from collectors.cluster.gnmi_access import path_of
+from collectors.cluster.gnmi_updates import MOST_JSON, OPENCONFIG, SONIC, Reader
 from collectors.formats.switch_facts import Fact, Part
-from collectors.gnmi_access import path_of
-from collectors.gnmi_updates import MOST_JSON, OPENCONFIG, SONIC, Reader
 
 IF = "/interfaces/interface[name=Ethernet12/1]"
 OPTIC = "/components/component[name=Ethernet12/1-xcvr]/transceiver"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from collectors import switch_snmp
-from collectors.asking import Target
-from collectors.poll import Outgoing, PollFailed, Source, sources
-from collectors.snmp_walk import Device
+from collectors.cluster import switch_snmp
+from collectors.cluster.asking import Target
+from collectors.cluster.poll import Outgoing, PollFailed, Source, sources
+from collectors.cluster.snmp_walk import Device
 from sickbay.config import ConfigError
 from sickbay.messages import Change, Edge, Event, Relation
 from sickbay.settings import Config

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors import snmp_walk, switch_snmp
+from collectors.cluster import snmp_walk, switch_snmp
+from collectors.cluster.snmp_uptime import ROUND_MS, Clocks, restarted
+from collectors.cluster.snmp_walk import Unanswered, Value, table
 from collectors.formats import snmp_sensors, snmp_tables
 from collectors.formats.snmp_tables import INTERFACES, Oid, Wide
 from collectors.formats.switch_facts import Fact, Part
-from collectors.snmp_uptime import ROUND_MS, Clocks, restarted
-from collectors.snmp_walk import Unanswered, Value, table
 from sickbay.config import ConfigError
 
 T = 1_773_203_400_000

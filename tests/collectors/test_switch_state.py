@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collectors.cluster.streamed import Streamed
+from collectors.cluster.switch_ports import SETTLE_MS
+from collectors.cluster.switch_records import names_of, outgoing, remember
+from collectors.cluster.switch_state import MOST_PARTS, ROW_MS, Switch, device_time
 from collectors.formats.switch_facts import Fact, Part, counter, is_logical, power, real, since_1970_s, speed, state
-from collectors.streamed import Streamed
-from collectors.switch_ports import SETTLE_MS
-from collectors.switch_records import names_of, outgoing, remember
-from collectors.switch_state import MOST_PARTS, ROW_MS, Switch, device_time
 from sickbay.messages import Change, Edge, Event, Identity, Relation, decode, encode
 from sickbay.schema import Samples
 

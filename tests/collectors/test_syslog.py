@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors import switch_syslog
-from collectors.poll import Outgoing, PollFailed, Source, sources
-from collectors.switch_syslog import Log, addresses
-from collectors.syslog_receiver import BURST, MOST_LINE, MOST_OF_SENDER, Framer, Receiver, plain
+from collectors.cluster import switch_syslog
+from collectors.cluster.poll import Outgoing, PollFailed, Source, sources
+from collectors.cluster.switch_syslog import Log, addresses
+from collectors.cluster.syslog_receiver import BURST, MOST_LINE, MOST_OF_SENDER, Framer, Receiver, plain
 from sickbay.config import ConfigError
 from sickbay.messages import Change, Event
 from sickbay.settings import Config

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from collectors.framing import Sender
+from collectors.agent.framing import Sender
 from collectors.identity import Names
 from sickbay.app.agents import Agents, NewLines, Tail
 from sickbay.app.demo import small_site, told

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from cyclopts import CycloptsError
 
-from collectors.poll import CATALOGUE
+from collectors.cluster.poll import CATALOGUE
 from sickbay.app.stages import STAGES
 from sickbay.cli import COMMANDS, build
 

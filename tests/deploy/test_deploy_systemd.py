@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.poll import CATALOGUE
+from collectors.cluster.poll import CATALOGUE
 from sickbay.app.stages import STAGES
 from tests.deploy.command_lines import faults
 

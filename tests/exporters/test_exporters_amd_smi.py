@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from collectors import tool
-from collectors.accelerator_amd_smi import AmdSmi
-from collectors.agent import host_of
+from collectors.agent.agent import host_of
+from collectors.agent.source import Host
 from collectors.formats import amd_smi_json
 from collectors.formats.reading import Tally
-from collectors.sniff import sniff
-from collectors.source import Host
+from collectors.host import tool
+from collectors.host.accelerator_amd_smi import AmdSmi
+from collectors.inputs.sniff import sniff
 from sickbay.config import parse
 from sickbay.messages import Identity
 from sickbay.schema import Samples

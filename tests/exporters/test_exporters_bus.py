@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from collectors.accelerator_bus import AcceleratorBus, look
-from collectors.agent import host_of
+from collectors.agent.agent import host_of
+from collectors.agent.source import Host
 from collectors.formats.vendors import columns, makers, source_of, vendor_of
-from collectors.source import Host
-from collectors.tree import Tree
+from collectors.host.accelerator_bus import AcceleratorBus, look
+from collectors.host.tree import Tree
 from sickbay.config import parse
 from sickbay.messages import Identity
 from sickbay.schema import ACCELERATOR

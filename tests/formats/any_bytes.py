@@ -10,7 +10,7 @@ from importlib import import_module
 
 from collectors.formats.bodies import CATALOGUE
 from collectors.formats.reading import Tally
-from collectors.sniff import formats
+from collectors.inputs.sniff import formats
 
 HANG_S = 20
 MAX_BYTES = 4096

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.sniff import formats
+from collectors.inputs.sniff import formats
 
 WORKER = Path(__file__).with_name("any_bytes.py")
 FACTOR = int(os.environ.get("FUZZ_FACTOR", "1"))

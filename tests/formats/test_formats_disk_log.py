@@ -6,7 +6,7 @@ import pytest
 
 from collectors.formats import disk_log
 from collectors.formats.reading import Tally
-from collectors.sniff import sniff
+from collectors.inputs.sniff import sniff
 from sickbay.messages import Action, Event
 
 WELL = {"critical_warning": 0, "temperature": 334, "avail_spare": 100, "percent_used": 101, "media_errors": 12}

@@ -8,7 +8,7 @@ import pytest
 from collectors.formats import inventory, inventory_rows
 from collectors.formats.inventory import confidence, read
 from collectors.formats.reading import Tally
-from collectors.sniff import sniff
+from collectors.inputs.sniff import sniff
 from sickbay.components import Kind
 from sickbay.messages import Edge, Identity
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from collectors.formats import kubernetes_list, kubernetes_pods_table, log
 from collectors.formats.masking import masked, struck
 from collectors.formats.reading import Reading, Tally
-from collectors.sniff import sniff
+from collectors.inputs.sniff import sniff
 from sickbay.messages import Action, Event, Placement
 
 LACKING = (

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from collectors.formats import lldp_text
 from collectors.formats.reading import Tally
-from collectors.sniff import sniff
+from collectors.inputs.sniff import sniff
 from sickbay.messages import Edge, Relation
 
 

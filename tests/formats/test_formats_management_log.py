@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from collectors.formats import management_log
 from collectors.formats.reading import Reading, Tally
-from collectors.sniff import sniff
+from collectors.inputs.sniff import sniff
 from sickbay.clock import Clock
 from sickbay.messages import Action, Event, Severity
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from collectors.formats.reading import Reading, Tally
 from collectors.formats.readings_csv import confidence, read
-from collectors.sniff import sniff
+from collectors.inputs.sniff import sniff
 from sickbay.messages import Event
 from sickbay.schema import TABLES, Samples
 

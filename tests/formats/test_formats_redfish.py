@@ -9,7 +9,7 @@ import pytest
 from collectors.formats.reading import Reading, Tally
 from collectors.formats.redfish import read
 from collectors.formats.redfish_units import judged
-from collectors.sniff import sniff
+from collectors.inputs.sniff import sniff
 from sickbay.messages import Event
 from sickbay.schema import Samples
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from collectors.agent import start
+from collectors.agent.agent import start
 from sickbay import handover, messages, wire
 from sickbay.handover import Handed
 from sickbay.layouts import layout_of

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from collectors.formats.json_lines import of_person
-from collectors.journal_follow import of_user
+from collectors.host.journal_follow import of_user
 from collectors.listen.memory import SeriesMemory
 from sickbay import handover, messages
 from sickbay.admission import Admission, Refused, own_word

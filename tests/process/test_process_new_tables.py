@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from collectors.poll import Polled, Poller, Source
+from collectors.cluster.poll import Polled, Poller, Source
 from collectors.rows import samples
 from diagnosis.engine import evidence_of
 from sickbay import messages

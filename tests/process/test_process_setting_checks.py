@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from collectors import poll
-from collectors.poll import EXTRAS, sources, wanted
-from collectors.prometheus_api import TOKEN_VARIABLE, authorization
+from collectors.cluster import poll
+from collectors.cluster.poll import EXTRAS, sources, wanted
+from collectors.inputs.prometheus_api import TOKEN_VARIABLE, authorization
 from sickbay.app.setting_checks import checks
 from sickbay.config import ConfigError, parse, placed
 from sickbay.settings import Config

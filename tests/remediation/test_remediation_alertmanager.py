@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors import alarms
+from collectors.agent import alarms
 from remediation.notify import alertmanager
 from remediation.notify.alertmanager import MAX_LABEL, MAX_LINE, MAX_LINES, MAX_SUMMARY
 from remediation.notify.standing import Standing, Story, held, stands

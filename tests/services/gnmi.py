@@ -23,7 +23,7 @@ from typing import Any
 import grpc
 from pygnmi.spec.v080 import gnmi_pb2, gnmi_pb2_grpc
 
-from collectors.gnmi_access import path_of
+from collectors.cluster.gnmi_access import path_of
 from tests.services.process import found
 
 _CERTIFICATE = (

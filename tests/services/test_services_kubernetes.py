@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from collectors import kubernetes_api, scheduler_kubernetes
-from collectors.poll import Poller
+from collectors.cluster import kubernetes_api, scheduler_kubernetes
+from collectors.cluster.poll import Poller
 from sickbay.log import tasks_of, wall_ms
 from sickbay.log.memory import MemoryLog
 from sickbay.messages import AnyMessage, Event, Placement, decode

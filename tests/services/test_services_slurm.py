@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors import scheduler_slurm
-from collectors.poll import Poller
+from collectors.cluster import scheduler_slurm
+from collectors.cluster.poll import Poller
 from remediation.schedulers import Refused, Unreachable
 from remediation.schedulers.reasons import ours
 from remediation.schedulers.slurm import SlurmScheduler

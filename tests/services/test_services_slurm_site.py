@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from collectors import scheduler_slurm
-from collectors.poll import Poller
+from collectors.cluster import scheduler_slurm
+from collectors.cluster.poll import Poller
 from sickbay import actions
 from sickbay.actions import Control
 from sickbay.log import tasks_of, wall_ms

@@ -1,0 +1,1 @@
+"""Files, folders, archives and saved answers as inputs of `sickbay diagnose`: walked, recognised, read, dated."""
