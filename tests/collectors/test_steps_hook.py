@@ -191,6 +191,15 @@ def test_a_full_queue_stops_nobody(ear: Ear, monkeypatch: pytest.MonkeyPatch) ->
     assert rest[-1]["lost"] == steps.lost > 0
 
 
+def drained(found: list[dict[str, Any]], quiet_s: float = 0.2) -> None:
+    """Waits until the reader has caught up: what finds the socket full is lost, as it must be."""
+    for _ in range(100):
+        before = len(found)
+        time.sleep(quiet_s)
+        if len(found) == before:
+            return
+
+
 def test_threads_and_forks(ear: Ear) -> None:
     steps = made(ear, rank=0)
     steps.phase("load", 1)
@@ -208,6 +217,7 @@ def test_threads_and_forks(ear: Ear) -> None:
         writer.start()
     for writer in writers:
         writer.join()
+    drained(found)
     pid = os.fork()
     if pid == 0:  # a child: its own socket, its own counts, no word of the parent's
         try:
@@ -215,7 +225,7 @@ def test_threads_and_forks(ear: Ear) -> None:
         finally:
             os._exit(0)
     assert os.waitpid(pid, 0)[1] == 0
-    time.sleep(0.05)
+    drained(found)
     stop.set()
     reader.join()
     steps.phase("load", 9)
