@@ -28,7 +28,7 @@ Edge: TypeAlias = Literal[
     "powered_by",
     "cooled_by",
     "managed_by",
-    "routed_over",  # the symptom, or its job, is on a host that the cause holds up
+    "routed_over",  # the symptom, or its job, is on a host that the cause holds up or whose leaf routes over it
     "mounts",  # the symptom names the cause's storage target, or its host mounts it
     "runs",  # the symptom's host runs the version that the cohort shares
 ]

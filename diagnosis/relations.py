@@ -32,6 +32,7 @@ class Relations:
         self._case = case
         self._jobs: dict[tuple[Name, int | None], frozenset[str]] = {}
         self._above: dict[tuple[Name, int | None], frozenset[Name]] = {}
+        self._routes: dict[tuple[Name, int | None], frozenset[Name]] = {}
         self._ends: dict[int, frozenset[Name]] = {}  # by the claim: they live as long as the round
 
     def related(self, edge: Edge, cause: Claim, symptom: Claim) -> float:
@@ -55,8 +56,9 @@ class Relations:
             return float(_optic(symptom.component) in _told(cause, "lights"))
         if edge == "mounts":
             return self.mounted(cause, symptom)
-        if edge == "routed_over" and (held := _told(cause, "hosts")):
-            return max(self.below(cause, symptom), self._held(symptom, held))
+        if edge == "routed_over":
+            held = _told(cause, "hosts")
+            return max(self._routed(cause, symptom), self._held(symptom, held) if held else 0.0)
         return self.below(cause, symptom)
 
     def _same_link(self, cause: Claim, symptom: Claim, at_ms: int | None) -> bool:
@@ -79,6 +81,28 @@ class Relations:
         if cause.component in (one.peer for one in symptom.evidence):
             return 1.0
         return float(cause.component in self._ancestors(symptom.component, _at(symptom, cause)))
+
+    def _routed(self, cause: Claim, symptom: Claim) -> float:
+        """The symptom's component, its host or one of its job's hosts hangs below the cause, or routes over it."""
+        at = _at(symptom, cause)
+        over = self._over(cause.component, at)
+        if self.below(cause, symptom) or not over.isdisjoint(self._ancestors(symptom.component, at)):
+            return 1.0
+        view = self._case.topology.at(at)
+        hosts = {host for switch in over for host in view.hosts_under(switch)}
+        return self._held(symptom, frozenset(hosts)) if kind_of(symptom.component) in JOB_SCOPED and hosts else 0.0
+
+    def _over(self, component: Name, at_ms: int | None) -> frozenset[Name]:
+        """Switches that route over a component, those that route over these too."""
+        key = (component, at_ms)
+        if key not in self._routes:
+            found, waiting = set[Name](), [component]
+            while waiting:
+                fresh = {*self._case.topology.at(at_ms).children(waiting.pop(), Relation.ROUTED_OVER)} - found
+                found |= fresh
+                waiting += fresh
+            self._routes[key] = frozenset(found)
+        return self._routes[key]
 
     def one_domain(self, cause: Claim, symptom: Claim) -> float:
         """Both in one scale-up domain: one host, a fabric or rack in common, or told to be; else one job is assumed."""

@@ -16,8 +16,7 @@ CONTAINMENT = (
     Relation.COOLED_BY,
     Relation.MANAGED_BY,
     Relation.MOUNTS,
-    Relation.ROUTED_OVER,
-)  # along these a fault of the parent reaches the child
+)  # along these a fault of the parent reaches the child; routes have other ways and are none of them
 SYMMETRIC = frozenset({Relation.LINK_END, Relation.SAME_GROUP})
 OWNERS = frozenset({Kind.HOST, Kind.SWITCH})  # what ports belong to
 

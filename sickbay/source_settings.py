@@ -1,6 +1,6 @@
 """Settings of what is asked from one place for the whole cluster, and of what listens: a class a section."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
@@ -23,6 +23,10 @@ class Fabric(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     timeout_s: Annotated[float, Meta(ge=1, le=300, description="seconds a sweep may take")] = 60.0
     manager_url: Annotated[str, Meta(pattern=URL, description="the fabric manager's REST address; empty: none")] = ""
     manager_token_file: Annotated[str, Meta(description="a file that holds its token, or user:password")] = ""
+    telemetry_url: Annotated[
+        str,
+        Meta(pattern=URL, description="the fabric manager's telemetry, as http://10.3.0.1:9001/metrics; empty: none"),
+    ] = ""
     ca_file: Annotated[str, Meta(description="certificates to trust; empty: the system's")] = ""
 
 
@@ -49,6 +53,14 @@ class Snmp(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     targets: Annotated[tuple[str, ...], Meta(description="name=host or name=host:port of each device")] = ()
     community_file: Annotated[str, Meta(description="a file that holds the community, for version 2c")] = ""
+    user: Annotated[str, Meta(max_length=32, description="the user, for version 3; empty: version 2c")] = ""
+    auth_key_file: Annotated[str, Meta(description="a file that holds the user's authentication pass phrase")] = ""
+    auth_protocol: Annotated[
+        Literal["sha", "sha256", "sha384", "sha512"], Meta(description="how the user is authenticated")
+    ] = "sha256"
+    privacy_key_file: Annotated[
+        str, Meta(description="a file that holds the user's encryption pass phrase; by AES-128")
+    ] = ""
     poll_s: Annotated[float, Meta(ge=1, le=600, description="seconds between readings")] = 30.0
     timeout_s: Annotated[float, Meta(ge=1, le=60, description="seconds a device may take for all it is asked")] = 10.0
 
@@ -132,7 +144,7 @@ class Listen(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
 SOURCE_PATHS = {
     "fabric": ("manager_token_file", "ca_file"),
     "gnmi": ("password_file", "ca_file", "certificate_file", "private_key_file"),
-    "snmp": ("community_file",),
+    "snmp": ("community_file", "auth_key_file", "privacy_key_file"),
     "kubernetes": ("kubeconfig",),
     "inventory": ("token_file", "ca_file"),
     "facility": ("password_file", "ca_file"),

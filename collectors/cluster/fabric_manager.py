@@ -1,4 +1,4 @@
-"""A fabric manager's REST: its ports, links and events, only ever read.
+"""A fabric manager's REST: its ports, links, switches, events and alarms, only ever read.
 
 Nothing ends because the manager forgot it: a link counts as missing only where the same answer says that one of its
 ports is not active. Of two answers that come in parts, or late, the next whole one stands.
@@ -10,8 +10,11 @@ from typing import Any, NamedTuple
 
 from collectors.cluster import fabric_edges
 from collectors.cluster.fabric_edges import Held, Key, end_missing, ended_ports, key_of, owner, share, with_found
+from collectors.cluster.fabric_manager_alarms import Alarms, alarmed
 from collectors.cluster.fabric_manager_events import SOURCE, Heard, heard, outgoing
-from collectors.cluster.fabric_manager_rest import Get, Rest
+from collectors.cluster.fabric_manager_rest import Get, Rest, telemetry
+from collectors.cluster.fabric_manager_systems import SYSTEMS, Systems, systems
+from collectors.cluster.fabric_manager_telemetry import Counted, counted
 from collectors.cluster.fabric_ports import links_of
 from collectors.cluster.poll import Outgoing, Polled, PollFailed, Source
 from collectors.formats.events import event
@@ -52,7 +55,23 @@ def sources(settings: Fabric) -> list[Source[Any]]:
         raise ConfigError(f"[fabric] manager_url: {error}") from None
     except PollFailed as error:
         raise ConfigError(str(error)) from None
-    return of(ask, settings)
+    return [*of(ask, settings), *_telemetry(ask, settings)]
+
+
+def _telemetry(ask: Get, settings: Fabric) -> list[Source[Any]]:
+    """The question to the manager's telemetry, where the settings name it. Raises ConfigError."""
+    if not settings.telemetry_url:
+        return []
+    if settings.device:
+        raise ConfigError("[fabric] telemetry_url: device reads the same counters itself: take one of the two out")
+    counters: Source[Counted] = Source(
+        "fabric_manager_telemetry",
+        settings.counters_s,
+        Counted(),
+        lambda state, now_ms: counted(telemetry(settings), lambda: ask("resources/ports"), state, now_ms),
+        limit_s=2 * settings.timeout_s + 10,
+    )
+    return [counters]
 
 
 def of(ask: Get, settings: Fabric) -> list[Source[Any]]:
@@ -75,7 +94,21 @@ def of(ask: Get, settings: Fabric) -> list[Source[Any]]:
         lambda state, now_ms: heard(ask("app/events"), state, now_ms),
         limit_s=limit_s,
     )
-    return [fabric, events]
+    alarms: Source[Alarms] = Source(
+        "fabric_manager_alarms",
+        settings.counters_s,
+        Alarms(),
+        lambda state, now_ms: alarmed(ask("app/alarms"), state, now_ms),
+        limit_s=limit_s,
+    )
+    switches: Source[Systems] = Source(
+        "fabric_manager_systems",
+        settings.sweep_s,
+        Systems(),
+        lambda state, now_ms: systems(ask(SYSTEMS), state, now_ms),
+        limit_s=limit_s,
+    )
+    return [fabric, events, alarms, switches]
 
 
 def looked(links: bytes, ports: bytes, state: Seen, now_ms: int) -> Polled[Seen]:

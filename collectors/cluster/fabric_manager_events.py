@@ -39,12 +39,8 @@ def heard(body: bytes, state: Heard, now_ms: int) -> Polled[Heard]:
     last = newest if state.last is None or (newest is not None and newest < state.last) else state.last
     new = [one for one in told if last is not None and one.id > last]
     found = [found for one in new if (found := _heard(one, now_ms)) is not None]
-    lost = len(found) - MOST_EVENTS
-    if lost > 0:
-        monitor, facts = name(Kind.MONITOR, SOURCE, "events"), {"lost": str(lost)}
-        more = event("monitor.lines_lost", monitor, facts, code="too many", message=f"{lost} events were left out")
-        found = [*found[:MOST_EVENTS], changed(more, at_ms=now_ms, seen_ms=now_ms)]
-    return Polled(Heard(newest if newest is not None else state.last), [outgoing(one) for one in found], tally.unparsed)
+    after = Heard(newest if newest is not None else state.last)
+    return Polled(after, [outgoing(one) for one in bounded(found, "events", now_ms)], tally.unparsed)
 
 
 def _heard(one: Told, now_ms: int) -> Event | None:
@@ -67,6 +63,16 @@ def _heard(one: Told, now_ms: int) -> Event | None:
     else:
         found = event("monitor.notice", name(Kind.MONITOR, SOURCE, "events"), facts, **told)
     return changed(found, at_ms=now_ms, seen_ms=now_ms)  # type: ignore[no-any-return]
+
+
+def bounded(found: list[Event], what: str, now_ms: int) -> list[Event]:
+    """At most MOST_EVENTS of them, and how many were left out."""
+    lost = len(found) - MOST_EVENTS
+    if lost <= 0:
+        return found
+    monitor, facts = name(Kind.MONITOR, SOURCE, what), {"lost": str(lost)}
+    more = event("monitor.lines_lost", monitor, facts, code="too many", message=f"{lost} {what} were left out")
+    return [*found[:MOST_EVENTS], changed(more, at_ms=now_ms, seen_ms=now_ms)]
 
 
 def outgoing(event: Event) -> Outgoing:

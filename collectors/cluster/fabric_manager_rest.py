@@ -51,6 +51,14 @@ class Rest:
         return "/ufmRestV3", f"Basic {secret}"
 
 
+def telemetry(settings: Fabric) -> bytes:
+    """What the telemetry endpoint tells; it asks for no secret. Raises PollFailed."""
+    try:
+        return get(address_of(settings.telemetry_url), settings.timeout_s, MAX_BODY, ca_file=settings.ca_file)
+    except (HttpError, ValueError) as error:
+        raise PollFailed(f"{settings.telemetry_url}: {error}{_hint(str(error))}") from None
+
+
 def _hint(why: str) -> str:
     if "401" in why or "403" in why:
         return " (does [fabric] manager_token_file hold a token, or user:password, that may read?)"

@@ -61,18 +61,20 @@ class Device:
 
     async def get(self, oids: Sequence[Oid]) -> list[tuple[Oid, Value | None]]:
         """Values, None where it has none. Raises Unanswered."""
-        return _told(await get_cmd(self._dispatcher, self._community, self._transport, *map(_asked, oids)))
+        return told(await get_cmd(self._dispatcher, self._community, self._transport, *map(asked, oids)))
 
     async def bulk(self, oids: Sequence[Oid], most: int) -> list[tuple[Oid, Value | None]]:
         """What follows each, `most` times in turn. Raises Unanswered; an empty list: too big, ask for less."""
-        return _told(await bulk_cmd(self._dispatcher, self._community, self._transport, 0, most, *map(_asked, oids)))
+        return told(await bulk_cmd(self._dispatcher, self._community, self._transport, 0, most, *map(asked, oids)))
 
 
-def _asked(oid: Oid) -> tuple[Any, Any]:
+def asked(oid: Oid) -> tuple[Any, Any]:
+    """One name in a question."""
     return rfc1902.ObjectName(oid), rfc1902.Null("")
 
 
-def _told(answer: tuple[Any, Any, Any, Sequence[Any]]) -> list[tuple[Oid, Value | None]]:
+def told(answer: tuple[Any, Any, Any, Sequence[Any]]) -> list[tuple[Oid, Value | None]]:
+    """What an answer holds; empty: it was too big. Raises Unanswered."""
     failure, status, _, pairs = answer
     if failure:
         raise Unanswered(str(failure))
@@ -102,14 +104,14 @@ async def table(session: Session, columns: Mapping[str, Oid]) -> dict[str, dict[
         if not at:
             return found
         names = list(at)
-        told = await session.bulk([at[name] for name in names], max(1, cells // len(names)))
-        if not told:
+        came = await session.bulk([at[name] for name in names], max(1, cells // len(names)))
+        if not came:
             if cells <= len(names):
                 raise Unanswered("an answer of one row is too big for it")
             cells //= 2
             continue
         before = dict(at)
-        for place, (oid, value) in enumerate(told):
+        for place, (oid, value) in enumerate(came):
             name = names[place % len(names)]
             if name in at:
                 _take(name, columns[name], oid, value, at, found)

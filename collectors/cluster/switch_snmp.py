@@ -12,6 +12,7 @@ from pathlib import Path
 from collectors import rows
 from collectors.cluster.asking import Target, some_of, targets
 from collectors.cluster.poll import Outgoing, Polled, PollFailed, Source
+from collectors.cluster.snmp_secure import SecureDevice, secure
 from collectors.cluster.snmp_uptime import Clocks, restarted
 from collectors.cluster.snmp_walk import Device, Session, Unanswered, Value, table
 from collectors.cluster.streamed import Streamed
@@ -69,13 +70,18 @@ def sources(config: Config) -> list[Source[int]]:
         raise ConfigError(str(error)) from None
     if not wanted:
         raise ConfigError("[snmp] targets: name the devices, such as leaf1=10.0.0.1 or pdu:p1=10.0.0.9")
-    community = _community(settings.community_file)
     addresses = {target.name: address_of(target.address) for target in wanted}
+    return [source(wanted, _opened(settings, addresses), settings)]
 
-    def opened(target: Target) -> Device:
-        return Device(*addresses[target.name], community, settings.timeout_s / TRIES_IN_LIMIT)
 
-    return [source(wanted, opened, settings)]
+def _opened(settings: Snmp, addresses: Mapping[str, tuple[str, int]]) -> Open:
+    """How a device is reached: by the user of the settings, else by the community."""
+    wait_s = settings.timeout_s / TRIES_IN_LIMIT
+    if settings.user:
+        user = secure(settings)
+        return lambda target: SecureDevice(*addresses[target.name], user, wait_s)
+    community = _community(settings.community_file)
+    return lambda target: Device(*addresses[target.name], community, wait_s)
 
 
 def source(wanted: Sequence[Target], opened: Open, settings: Snmp) -> Source[int]:
@@ -230,7 +236,7 @@ def address_of(text: str) -> tuple[str, int]:
 
 def _community(path: str) -> str:
     if not path:
-        raise ConfigError("[snmp] community_file: name a file that holds the community")
+        raise ConfigError("[snmp] community_file: name a file that holds the community; or a user (version 3)")
     try:
         with Path(path).open("rb") as file:
             told = file.read(256).decode(errors="replace").strip()

@@ -18,8 +18,10 @@ from sickbay.messages import Event, Progress
 MAX_BYTES = 32 << 20
 MOST_TOLD = 64  # ranks of each kind that are told of one communicator
 MOST_MEMBERS = 512  # of a communicator whose members are told
+NOBODY = "none"  # in place of a communicator's key: none holds all processes
 _OF_PAIRS = ("Send", "Recv")
 STALL_MS = 60_000  # that counts must differ and stand still
+STARTING = "initialization: "
 ERRORS = {1: "unhandled device error", 2: "system error", 3: "internal error", 4: "invalid argument",
           5: "invalid usage", 6: "remote process error"}  # fmt: skip # ncclResult_t; 7 is still in progress
 
@@ -27,6 +29,7 @@ ERRORS = {1: "unhandled device error", 2: "system error", 3: "internal error", 4
 class RankStatus(Struct, frozen=True):
     """A rank's own state."""
 
+    init_state: int = 0
     async_error: int = 0
     abort_flag: bool = False
     unresponsive: bool = False
@@ -69,6 +72,8 @@ class Status(Struct, frozen=True):
 
     communicators: list[Communicator]
     nccl_version: str = ""
+    whole: str = ""  # the communicator that holds all processes; empty: to be found by its members
+    nodes: int = 0  # 0: not told
 
 
 class Still(NamedTuple):
@@ -98,6 +103,13 @@ def status(raw: bytes) -> Status:
 
 def world(told: Status) -> dict[tuple[str, int, int], int]:
     """The rank of each process in the job; empty where no communicator holds them all, each once."""
+    if told.whole:
+        return {
+            one.process: one.rank
+            for comm in told.communicators
+            if comm.key == told.whole
+            for one in (*comm.ranks, *comm.missing_ranks)
+        }
     every = {one.process for comm in told.communicators for one in (*comm.ranks, *comm.missing_ranks)}
     for comm in sorted(told.communicators, key=lambda one: -one.size):
         members = [*comm.ranks, *comm.missing_ranks]
@@ -124,8 +136,9 @@ def news(before: Standing, told: Status, now_ms: int) -> tuple[Standing, list[Ev
             now = now._replace(told=bool(told_now))
         still[comm.key] = now
         for one, code in _complaints(comm):
-            said.add((comm.key, one.rank, code))
-            if (comm.key, one.rank, code) not in before.said:
+            key = (comm.key, one.rank if one.rank >= 0 else -1 - one.pid, code)
+            said.add(key)
+            if key not in before.said:
                 found.append(_complaint(comm, one, code, of_job, now_ms))
     return Standing(still, frozenset(said)), found
 
@@ -171,6 +184,8 @@ def _complaints(comm: Communicator) -> Iterator[tuple[Rank, str]]:
     for one in comm.ranks[: 1 << 16]:
         if one.status.async_error in ERRORS:
             yield one, ERRORS[one.status.async_error]
+        if one.status.init_state in ERRORS:
+            yield one, f"{STARTING}{ERRORS[one.status.init_state]}"
     for one in comm.missing_ranks[: 1 << 16]:
         if one.status.considered_dead or one.status.unresponsive:
             yield one, "dead" if one.status.considered_dead else "unresponsive"
@@ -179,10 +194,11 @@ def _complaints(comm: Communicator) -> Iterator[tuple[Rank, str]]:
 def _complaint(
     comm: Communicator, one: Rank, code: str, of_job: Mapping[tuple[str, int, int], int], now_ms: int
 ) -> Event:
-    """A process that does not answer may have ended by order: a notice, no error."""
-    lost = code in ("dead", "unresponsive")
+    """A process that does not answer may have ended by order, one that did not begin may be called wrongly: notices."""
+    lost = code in ("dead", "unresponsive") or code.startswith(STARTING)
+    who = f"rank {one.rank} of {comm.size}" if one.rank >= 0 else f"process {one.pid} at {one.host}"
     facts = {"address": one.host, "pid": str(one.pid), "device": str(one.cuda_dev), "group": comm.key,
              "rank_in_group": str(one.rank)}  # fmt: skip
     kind = "rank.collective_notice" if lost else "rank.collective_error"
     return event(kind, rank_name(of_job.get(one.process, -1)), facts, code=code, at_ms=now_ms,
-                 message=f"status service: rank {one.rank} of {comm.size}: {code}")  # fmt: skip
+                 message=f"status service: {who}: {code}")  # fmt: skip

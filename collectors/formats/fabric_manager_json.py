@@ -1,7 +1,8 @@
-"""Answers of a UFM's REST resources: `ports`, `links` and `events`, each a list of rows.
+"""Answers of a UFM's REST resources: `ports`, `links`, `systems`, `events` and `alarms`, each a list of rows.
 
 Rows are read one by one: one that is not understood is counted and hides no other. GUIDs come without `0x`, numbers as
-text or not. Sources: NVIDIA UFM Enterprise REST API guide 6.11 to 6.24 (Ports, Links, Events), public clients.
+text or not. Sources: NVIDIA UFM Enterprise REST API guide 6.11 to 6.24 (Ports, Links, Systems, Events, Alarms; none of
+them comes in pages), public clients.
 """
 
 from collections.abc import Iterator
@@ -62,7 +63,39 @@ class Told(Struct, frozen=True):
     description: Text = ""
 
 
-R = TypeVar("R", Port, Link, Told)
+class System(Struct, frozen=True):
+    """One switch or host. `name` is its GUID; what it does not know is `N/A`."""
+
+    name: Text
+    system_name: Text = ""
+    type: Text = ""
+    state: Text = ""
+    model: Text = ""
+    fw_version: Text = ""
+    sw_version: Text = ""
+    temperature: int | float | Text = ""
+
+
+class Alarm(Struct, frozen=True):
+    """One alarm that stands. Until 6.16 the object's path and the sentence had other names."""
+
+    id: int
+    name: Text = ""
+    severity: Text = ""
+    timestamp: Text = ""
+    object_path: Text = ""
+    related_object_path: Text = ""
+    description: Text = ""
+    summary: Text = ""
+    reason: Text = ""
+
+    @property
+    def path(self) -> str:
+        """What it speaks of, such as `default / Switch: leaf1`."""
+        return self.object_path or self.related_object_path
+
+
+R = TypeVar("R", Port, Link, Told, System, Alarm)
 
 
 def rows(body: bytes, kind: type[R], tally: Tally) -> Iterator[R]:

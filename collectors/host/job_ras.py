@@ -2,7 +2,8 @@
 
 Read only: `STATUS`, never `MONITOR`, each question on a connection of its own and within a time. Any process answers
 for the whole job, so the agents of all its hosts would ask the same: one on whose host rank 0 does not run asks seldom.
-Protocol: NCCL src/ras/client.cc (client protocol 2).
+What tells no JSON yet (before 2.28.7) is asked for its text, the longer the larger the job, as that does not say where
+rank 0 runs. Protocol: NCCL src/ras/client.cc (client protocol 2).
 """
 
 import ipaddress
@@ -12,7 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from collectors.agent.source import Collected, Host, Seen
-from collectors.formats import collective_status
+from collectors.formats import collective_status, collective_text
 from collectors.formats.collective_status import MAX_BYTES, Standing, Status
 from sickbay.components import UNKNOWN
 
@@ -48,7 +49,9 @@ class JobStatus:
         if now_ms < self._not_before_ms <= now_ms + 1000 * ELSEWHERE_S:
             return Collected()
         try:
-            told = collective_status.status(ask(self._address, self._host.settings.timeout_s))
+            raw = ask(self._address, self._host.settings.timeout_s)
+            read = collective_text.status if raw.startswith(collective_text.BEGIN) else collective_status.status
+            told = read(raw)
         except NobodyListens as error:
             self._standing, self._not_before_ms = Standing(), 0
             return Collected(absent=str(error))
@@ -56,7 +59,8 @@ class JobStatus:
             return Collected(problem=f"{self._address}: {error}"[:300])
         first = first_host(told)
         own = not first or _is_here(first)
-        self._not_before_ms = 0 if own else round(now_ms + 1000 * ELSEWHERE_S)
+        pause_s = min(ELSEWHERE_S, INTERVAL_S * told.nodes) if told.nodes else ELSEWHERE_S
+        self._not_before_ms = 0 if own and told.nodes < 2 else round(now_ms + 1000 * pause_s)
         self._standing, found = collective_status.news(self._standing, told, now_ms)
         job = self._job(told)
         return Collected([Seen(one, now_ms, f"status/{self._address}", job=job) for one in found])
@@ -98,7 +102,7 @@ def _is_here(address: str) -> bool:
 
 
 def ask(address: str, timeout_s: float) -> bytes:
-    """The JSON of one STATUS. Raises NoStatus, NobodyListens."""
+    """The JSON of one STATUS, or the text of one that tells none. Raises NoStatus, NobodyListens."""
     match = _ADDRESS.match(address)
     if match is None:
         raise NoStatus("[agent] collective_status: write host:port, such as 127.0.0.1:28028")
@@ -124,9 +128,7 @@ def _asked(connection: socket.socket, deadline: float, gather_s: int) -> bytes:
         raise NoStatus("what answers is no status service")
     if said.answer(f"TIMEOUT {gather_s}") != b"OK":
         raise NoStatus("it takes no time limit")
-    if said.answer("SET FORMAT json") != b"OK":
-        raise NoStatus("this library tells no JSON yet: it needs NCCL 2.28.7 or later")
-    said.send("STATUS")
+    said.send("STATUS" if said.answer("SET FORMAT json") == b"OK" else "VERBOSE STATUS")
     return said.rest()
 
 

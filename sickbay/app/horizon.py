@@ -24,6 +24,7 @@ from sickbay.log import Record
 from sickbay.messages import AnyMessage, Change, Edge, Event, Identity, Placement, Progress, Severity, Step
 from sickbay.owners import switches_among
 from sickbay.placement import Placements
+from sickbay.routes import routes_among
 from sickbay.topics import CONTROL, FEATURES
 from sickbay.topology import Topology
 from streams.feature_record import decode as decode_features
@@ -119,16 +120,17 @@ class Horizon:
         """The case of this moment. What is older than `before_ms` (half an hour) is forgotten; only windows that end
         at `frontier_ms` or before are told: later ones are not whole yet."""
         self.forget(now_ms - HORIZON_MS if before_ms is None else before_ms)
-        renamed = self._ports.settle()
+        renamed, grown = self._ports.settle(), False
         if self._fresh_placements:
             self.placements, self._fresh_placements = self.placements.add(self._fresh_placements), []
-            self._hosts |= {host for place in self.placements for host in place.hosts}
-            self._fresh_edges += self._switches()
+            before, self._hosts = self._hosts, self._hosts | {one for place in self.placements for one in place.hosts}
+            grown = self._hosts != before
         if self._fresh_modules or renamed:
             self._fresh_edges += self._modules()
             self._fresh_modules = False
+        if self._fresh_edges or renamed or grown:
+            self._fresh_edges += self._by_cables()
         if self._fresh_edges or renamed:
-            self._fresh_edges += self._switches()
             fresh, self._fresh_edges = [*self._fresh_edges, *lanes_among(self._fresh_edges)], []
             self._as_told = self._as_told.add(fresh)
             named = self.topology.add(map(self._ports.edge, fresh)) if not renamed else None
@@ -173,11 +175,16 @@ class Horizon:
                 news.append(edge)
         return news
 
-    def _switches(self) -> list[Edge]:
-        """Switches that the cables tell, where that is news."""
-        told = {log_key(edge): edge for edge in switches_among(self._edges.values(), self._hosts)}
-        news = [edge for key, edge in told.items() if key.encode() not in self._edges]
-        self._edges |= {key.encode(): edge for key, edge in told.items()}
+    def _by_cables(self) -> list[Edge]:
+        """Switches, and what is routed over them, that the cables tell, where that is news."""
+        news = []
+        for among in (switches_among, routes_among):
+            for edge in [*among(self._edges.values(), self._hosts)]:
+                key = log_key(edge).encode()
+                known = self._edges.get(key)
+                if known is None or (known.from_ms, known.to_ms) != (edge.from_ms, edge.to_ms):
+                    self._edges[key] = edge
+                    news.append(edge)
         return news
 
     def forget(self, before_ms: int) -> None:

@@ -24,6 +24,7 @@ from sickbay.components import UNKNOWN, Kind, Name, host_of, kind_of, name
 from sickbay.messages import Change, Edge, Event, Identity, Placement, Progress, Step, replace
 from sickbay.owners import switches_among
 from sickbay.placement import Placements
+from sickbay.routes import routes_among
 from sickbay.schema import Samples
 
 NAMELESS_JOB = f"{Kind.JOB}:{UNKNOWN}"
@@ -65,7 +66,9 @@ def merge(inputs: Sequence[Gathered], host: str | None, zone: tzinfo) -> tuple[N
     modules = map(joiner.names.ports.module, joiner.joined.identities)
     joiner.joined.edges += [*shared_modules(modules), *lanes_among(joiner.joined.edges)]
     joiner.joined.edges += runs(joiner.joined.changes)
-    joiner.joined.edges += [*switches_among(joiner.joined.edges, _hosts(joiner.joined))]
+    working = _hosts(joiner.joined)
+    for among in (switches_among, routes_among):
+        joiner.joined.edges += [*among(joiner.joined.edges, working)]
     joiner.joined.events += partial_sweeps(inputs)
     placements = Placements(joiner.joined.placements)
     placed = [_with_job(event, placements) for event in joiner.joined.events]

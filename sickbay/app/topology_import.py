@@ -13,11 +13,12 @@ from collectors.inputs.inputs import walk
 from collectors.inputs.lanes import lanes_among
 from collectors.inputs.modules import shared_modules
 from collectors.port_names import PortNames
-from sickbay.components import Name
+from sickbay.components import UNKNOWN, Kind, Name
 from sickbay.edges import Conflict, Key, key_of, log_key, refusal
 from sickbay.log import Log, Task
 from sickbay.log.reading import records
 from sickbay.messages import Edge, Identity, decode, replace
+from sickbay.routes import routes_among
 from sickbay.topics import EVENTS, TOPOLOGY
 from sickbay.topology import Topology
 
@@ -37,6 +38,13 @@ class Known(NamedTuple):
     def names(self) -> PortNames:
         """What ports are called that sources call by several names."""
         return PortNames(self.identities.values())
+
+    @property
+    def named(self) -> list[Edge]:
+        """All edges under one name for each port, and the routes that they tell."""
+        hosts = {one.host for one in self.identities.values() if one.kind == Kind.ACCELERATOR} - {"", UNKNOWN}
+        told = [*map(self.names.edge, self.edges.values())]
+        return [*told, *routes_among(told, hosts)]
 
 
 class Files(NamedTuple):

@@ -140,9 +140,8 @@ def _part(known: "Known", component: str, at_ms: int | None, json: bool) -> int:
     from sickbay.app.topology_shown import lines_of, shown
     from sickbay.topology import Topology
 
-    names = known.names
-    told = [names.edge(one) for one in known.edges.values()]
-    found = shown(Topology(told), told, names.canonical(component), at_ms)
+    told = known.named
+    found = shown(Topology(told), told, known.names.canonical(component), at_ms)
     if found is None:
         return usage("topology show", f"nothing names {component[:80]}: sickbay topology show counts what there is")
     if json:
@@ -160,7 +159,7 @@ def _whole(known: "Known", at_ms: int | None, conflicts: bool, json: bool) -> in
     from sickbay.plain import plain
     from sickbay.topology import Topology
 
-    told = [*map(known.names.edge, known.edges.values())]
+    told = known.named
     found = summary(Topology(told), told, at_ms)
     if json:
         write_json(msgspec.json.encode({"schema": "sickbay.topology/1", "summary": found}))

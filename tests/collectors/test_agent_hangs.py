@@ -27,6 +27,7 @@ HANGING_CALL = (
     "import json, sys, time\nfor _ in sys.stdin:\n print(json.dumps({'begins': 3}), flush=True)\n time.sleep(600)"
 )
 SENSOR = "Inlet Temp | 04h | ok | 7.1 | 23 degrees C"
+MANAGEMENT = f"if [ \"$1\" = sel ]; then echo 'SEL has no entries'; else echo '{SENSOR}'; fi"
 MUST_HANG = {"accelerator_exporter", "accelerator_nvml", "host_storage", "job_log", "nic_sysfs", "optic_ethtool"}
 
 
@@ -46,7 +47,7 @@ def hanging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[C
         pipe.parent.mkdir(parents=True, exist_ok=True)
         pipe.unlink(missing_ok=True)
         os.mkfifo(pipe)
-    for tool, does in (("ethtool", "exec sleep 600"), ("nvme", "echo '{}'"), ("ipmitool", f"echo '{SENSOR}'")):
+    for tool, does in (("ethtool", "exec sleep 600"), ("nvme", "echo '{}'"), ("ipmitool", MANAGEMENT)):
         (tmp_path / "bin").mkdir(exist_ok=True)
         (tmp_path / "bin" / tool).write_text(f"#!/bin/sh\n{does}\n")
         (tmp_path / "bin" / tool).chmod(0o755)

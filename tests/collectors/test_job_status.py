@@ -139,7 +139,7 @@ def service(answers: Answers, say: Callable[[socket.socket], None] = lambda _: N
             with connection, connection.makefile("rb") as lines:
                 for line in lines:
                     asked = line.decode().strip()
-                    if asked == "STATUS":
+                    if asked.endswith("STATUS"):
                         say(connection)
                         break
                     fallback = b"OK\n" if asked.startswith("TIMEOUT ") else b"ERROR\n"
@@ -184,6 +184,53 @@ def test_where_rank_0_runs_elsewhere_it_is_asked_seldom(tmp_path: Path) -> None:
     assert len(asked) == 2
 
 
+TEXT = """\
+NCCL version 2.26.2+cuda12.8 compiled with CUDA 12.8
+
+Job summary
+===========
+
+  Nodes  Processes         GPUs  Processes     GPUs
+(total)   per node  per process    (total)  (total)
+      3          1            1          3        3
+
+Communicators... (0.00s)
+=============
+
+Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors
+    #  in group  per comm  per node  per comm  in group
+    0         1         3         1         3         3   RUNNING  MISMATCH
+
+Errors
+======
+
+Warnings
+========
+
+#0-0 (78db921d1c117b4a) MISMATCH
+  Communicator ranks have different AllReduce operation counts
+  2 ranks have launched up to operation 64
+  Rank 1 has launched up to operation 60 -- GPU 0 managed by process 102 on node 127.0.0.1
+
+"""
+
+
+def test_a_library_that_tells_no_json_is_asked_for_its_text_and_less_often(tmp_path: Path) -> None:
+    asked: list[int] = []
+
+    def say(connection: socket.socket) -> None:
+        asked.append(1)
+        connection.sendall(TEXT.encode())
+
+    with service({"CLIENT PROTOCOL 2": b"SERVER PROTOCOL 2\n"}, say) as address:
+        (source,) = collectors(host(tmp_path, address))
+        found = [source.collect(T + at_ms) for at_ms in (0, 20_000, STALL_MS)]
+    assert len(asked) == 2
+    assert [one.problem for one in found] == ["", "", ""]
+    told = [one.record for one in found[-1].seen]
+    assert {one.rank: one.state for one in told if isinstance(one, Progress)} == {0: "entered", 2: "entered", 1: ""}
+
+
 def hang(connection: socket.socket) -> None:
     time.sleep(3)
 
@@ -192,7 +239,8 @@ def hang(connection: socket.socket) -> None:
     ("answers", "say", "why"),
     [
         ({}, hang, "no status service"),
-        ({"CLIENT PROTOCOL 2": b"SERVER PROTOCOL 2\n"}, hang, r"2\.28\.7"),
+        ({"CLIENT PROTOCOL 2": b"SERVER PROTOCOL 2\n"}, hang, "no whole answer within 1 s"),
+        ({"CLIENT PROTOCOL 2": b"SERVER PROTOCOL 2\n"}, lambda one: one.sendall(b"NCCL version 3\n"), "not understood"),
         (GOOD, lambda connection: connection.sendall(b'{"comm'), "truncated"),
         (GOOD, hang, "no whole answer within 1 s"),
     ],

@@ -120,7 +120,15 @@ def calm(log: Log, width_ms: int, lateness_ms: int) -> MemoryLog:
     pipeline = Pipeline(calm_log, width_ms=width_ms, lateness_ms=lateness_ms)
     appender = calm_log.appender()
     inputs = sorted(everything(log, *INPUTS), key=lambda one: (one.append_ms, one.topic, one.partition, one.offset))
+    clock[0] = inputs[0].append_ms if inputs else 0
+    for (
+        one
+    ) in inputs:  # a layout stands in the log before the frame that needs it, though the same second may part them
+        if one.topic == SCHEMAS:
+            appender.append(one.topic, one.key, one.value, partition=one.partition)
     for one in inputs:
+        if one.topic == SCHEMAS:
+            continue
         if one.append_ms // 1000 > clock[0] // 1000 and clock[0]:
             pipeline.work(clock[0])
         clock[0] = max(clock[0], one.append_ms)

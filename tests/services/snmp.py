@@ -18,6 +18,7 @@ from pathlib import Path
 from tests.services.process import Child, found, free_port, retried, started
 
 COMMUNITY = "readers"
+USER, AUTH_KEY, PRIVACY_KEY = "watcher", "who-are-you-1", "what-is-said-2"  # of version 3
 START_S = 15.0
 TREES = ("1.3.6.1.2.1.99", "1.3.6.1.2.1.47", "1.0.8802.1.1.2")  # what the program serves
 
@@ -112,7 +113,9 @@ def _start(child: Child, port: int) -> Child:
 def _configuration(folder: Path, port: int, more: str) -> str:
     program = f"{sys.executable} {folder / 'program.py'} {folder / 'rows'}"
     passes = "".join(f"pass_persist .{tree} {program}\n" for tree in TREES)
-    return f"agentaddress udp:127.0.0.1:{port}\nrocommunity {COMMUNITY} 127.0.0.1\nsysName leaf9\n{passes}{more}"
+    user = f'createUser {USER} SHA-256 "{AUTH_KEY}" AES "{PRIVACY_KEY}"\nrouser {USER} priv\n'
+    community = f"rocommunity {COMMUNITY} 127.0.0.1\n"
+    return f"agentaddress udp:127.0.0.1:{port}\n{community}{user}sysName leaf9\n{passes}{more}"
 
 
 def _write(folder: Path, rows: Rows) -> None:
