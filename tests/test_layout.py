@@ -51,6 +51,7 @@ def words_of(path: Path) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", NEUTRAL)
 def test_neutral_packages_name_no_vendor(package: str) -> None:
     strays = [
@@ -97,6 +98,7 @@ def test_every_setting_is_read_somewhere() -> None:
     assert unread == []
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_the_seven_packages_and_their_data(tmp_path: Path) -> None:
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
     assert tuple(listed["packages"]) == PACKAGES

@@ -7,6 +7,7 @@ import pytest
 from benchmarks.__main__ import main
 
 
+@pytest.mark.slow
 def test_steps_measures_the_hook_and_prints_the_agreed_keys(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["steps", "--json", "--size", "100"]) == 0
     numbers = json.loads(capsys.readouterr().out)

@@ -12,6 +12,7 @@ from tests.formats.test_formats_slurm_show import RESERVATION
 LOST = "2025-03-{at}+00:00 gx-n02 kernel: NVRM: Xid (PCI:0000:1b:00): 79, pid=1, GPU has fallen off the bus.\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("at", "flags", "verdict"),
     [

@@ -44,6 +44,7 @@ def test_a_fault_is_an_incident_and_status_1(tmp_path: Path) -> None:
     assert incident["evidence"][0]["line"] == 1
 
 
+@pytest.mark.slow
 def test_every_key_of_the_contract_is_there(tmp_path: Path) -> None:
     found, _ = answer(log(tmp_path, "messages", f"2025-03-11T04:17:22.5+00:00 h17 kernel: {OFF_BUS}"))
     assert set(found) == {"schema", "inputs", "components", "topology", "events", "omitted", "incidents"}
@@ -183,6 +184,7 @@ def test_chinese_sentences(tmp_path: Path) -> None:
     assert "掉卡" in found["incidents"][0]["summary"]
 
 
+@pytest.mark.slow
 def test_topology_alone_is_counted_and_no_incident(tmp_path: Path) -> None:
     found, status = answer(log(tmp_path, "topology.conf", "SwitchName=leaf1 Nodes=h[1-4]"))
     assert status == 0
@@ -190,12 +192,14 @@ def test_topology_alone_is_counted_and_no_incident(tmp_path: Path) -> None:
     assert found["incidents"] == []
 
 
+@pytest.mark.slow
 def test_the_doctor_finds_this_installation_well() -> None:
     done = sickbay("doctor", "--json")
     assert done.returncode == 0, done.stdout
     assert {check["name"] for check in json.loads(done.stdout)} >= {"python", "packages", "formats"}
 
 
+@pytest.mark.slow
 def test_help_loads_no_command_and_lists_all() -> None:
     done = sickbay("--help")
     assert done.returncode == 0

@@ -108,6 +108,7 @@ def test_errors_say_what_to_do(
     assert controls(log) == []
 
 
+@pytest.mark.slow
 def test_remediate_prints_each_change_and_ends_on_a_signal(log: SqliteLog, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "sickbay", "remediate", "--mode", "act"]
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}

@@ -63,6 +63,7 @@ def test_a_dry_run_says_what_an_import_does(log: SqliteLog, hosts: str, capsys: 
     assert (again["new"], again["same"], len(in_log(log))) == ([], 6, 6)
 
 
+@pytest.mark.slow
 def test_edges_end_only_where_their_source_is_replaced(
     log: SqliteLog, hosts: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -56,6 +56,7 @@ def test_a_programs_error_never_asks_for_more_than_another_start(tmp_path: Path,
         assert asked(tmp_path, line(code, FORMS[form])) <= {Action.RESTART_JOB, Action.WATCH}, code
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_what_makes_a_card_useless_asks_for_a_reset(tmp_path: Path, form: str) -> None:
     for code in sorted(RESET | RESET_LINK | REPAIR_FAILED):

@@ -91,6 +91,7 @@ FABRIC = (
 )
 
 
+@pytest.mark.slow
 def test_what_a_daemon_says_is_an_event_and_is_told_once(journal: Path, tmp_path: Path, watching: Made) -> None:
     config = settings(tmp_path)
     source = watching(config)
@@ -109,6 +110,7 @@ def test_what_a_daemon_says_is_an_event_and_is_told_once(journal: Path, tmp_path
     assert any("--after-cursor=c" in line for line in asked[1:])
 
 
+@pytest.mark.slow
 def test_history_is_not_told_at_a_first_look(journal: Path, tmp_path: Path, watching: Made) -> None:
     write(journal, entry(1, FABRIC, "nv-fabricmanager", at_ms=wall_ms() - 86_400_000))
     source = watching(settings(tmp_path))
@@ -117,6 +119,7 @@ def test_history_is_not_told_at_a_first_look(journal: Path, tmp_path: Path, watc
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_a_line_of_another_host_is_not_told_of_this_one(journal: Path, tmp_path: Path, watching: Made) -> None:
     source = watching(settings(tmp_path))
     source.collect(wall_ms())
@@ -124,6 +127,7 @@ def test_a_line_of_another_host_is_not_told_of_this_one(journal: Path, tmp_path:
     assert len(events(source)[0]) == 1
 
 
+@pytest.mark.slow
 def test_a_place_that_the_journal_no_longer_has_is_a_loss(
     journal: Path, tmp_path: Path, watching: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,6 +155,7 @@ def test_without_a_journal_there_is_nothing_and_without_the_right_it_is_blind(
     assert source.collect(wall_ms()).absent == "no journal of the system"
 
 
+@pytest.mark.slow
 def test_the_kernels_messages_come_from_the_journal_where_the_device_may_not_be_read(
     journal: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -260,6 +260,7 @@ def test_hostile_text_of_megabytes_costs_no_more_than_a_line() -> None:
     assert len(work.alarming[0].message) <= MAX_MESSAGE
 
 
+@pytest.mark.slow
 def test_a_reload_takes_up_new_sources_and_goes_on_where_the_old_ones_stopped(tmp_path: Path) -> None:
     config, gate = settings(tmp_path), Gate()
     path = kernel_log(config)

@@ -84,6 +84,7 @@ BAD: dict[str, tuple[Answer, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BAD)
 def test_a_bad_answer_is_a_reading_in_time(tmp_path: Path, name: str) -> None:
     answer, why = BAD[name]

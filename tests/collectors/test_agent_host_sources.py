@@ -120,6 +120,7 @@ def test_a_file_that_cannot_be_read_is_a_stated_trouble_until_it_can(
     assert source.collect(200_000).problem == ""
 
 
+@pytest.mark.slow
 @hypothesis_settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(file=st.sampled_from(FILES), raw=st.one_of(st.binary(max_size=200), st.just(b"9" * 5000), st.just(b"-1")))
 def test_any_bytes_in_any_file_are_survived(file: str, raw: bytes, tree: Path) -> None:
@@ -235,6 +236,7 @@ def test_a_change_is_told_after_a_restart_and_reaches_its_topic(tmp_path: Path) 
     assert {draft.key for draft in work.drafts} == {b"host:n7"}
 
 
+@pytest.mark.slow
 def test_a_file_that_hangs_holds_up_its_own_collector_only(tmp_path: Path) -> None:
     lay_out(LISTING, tmp_path)
     (tmp_path / "proc/self/mountstats").unlink()
@@ -255,6 +257,7 @@ def test_a_file_that_hangs_holds_up_its_own_collector_only(tmp_path: Path) -> No
         assert all(watch.join(5.0) for watch in watches)
 
 
+@pytest.mark.slow
 def test_what_the_whole_agent_sees_and_what_changed_while_it_was_off_reach_the_log(tmp_path: Path) -> None:
     root = lay_out(LISTING, tmp_path / "root")
     told = Agent(host="n7", root=str(root), spool=str(tmp_path / "spool"), frame_s=0.5, sample_s=0.2)

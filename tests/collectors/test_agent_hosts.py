@@ -111,6 +111,7 @@ def test_no_answer_tells_where_the_host_is_recorded(tmp_path: Path, monkeypatch:
     assert not any(str(tmp_path) in line for line in found)
 
 
+@pytest.mark.slow
 def test_windows_take_every_column_that_a_recorded_host_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = next(one for one in HOSTS if one.name == "eight-accelerators")
     told = [json.loads(line) for line in lines_of(everything(folder, tmp_path, monkeypatch)) if '"table"' in line]

@@ -92,6 +92,7 @@ def test_the_catalogue_lists_every_file_that_holds_a_collector() -> None:
     assert all(where == f"collectors.host.{name}:collectors" for name, where in CATALOGUE.items() if name not in own)
 
 
+@pytest.mark.slow
 def test_a_line_of_the_kernel_log_is_in_the_log_within_a_second(tmp_path: Path) -> None:
     config, gate = settings(tmp_path), Gate()
     path = kernel_log(config)
@@ -118,6 +119,7 @@ def frames_of(log: MemoryLog, key: bytes | None = None) -> list[Frame]:
     return [wire.decode(record.value or b"", schemas, key=key) for record in records(log, TELEMETRY)]
 
 
+@pytest.mark.slow
 def test_a_scrape_becomes_signed_frames_and_identities(tmp_path: Path) -> None:
     key = host_key(CLUSTER_KEY, "n1")
     (tmp_path / "key").write_text(key.hex())
@@ -139,6 +141,7 @@ def test_a_scrape_becomes_signed_frames_and_identities(tmp_path: Path) -> None:
     assert told(gate.log) == []  # nothing was wrong
 
 
+@pytest.mark.slow
 def test_events_are_signed_with_the_host_key_only(tmp_path: Path) -> None:
     (tmp_path / "key").write_text(host_key(CLUSTER_KEY, "n1").hex() + "\n")
     base = settings(tmp_path)
@@ -189,6 +192,7 @@ def test_while_the_log_is_away_events_are_kept_and_delivered_in_order(tmp_path: 
     assert [one.seal.sequence for one in told(gate.log) if one.seal] == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_layouts_are_told_before_their_frames_and_again_by_every_run(tmp_path: Path) -> None:
     config, gate = settings(tmp_path, kernel_log="", sample_s=0.2, frame_s=0.5), Gate()
     order: list[str] = []
@@ -260,6 +264,7 @@ def test_a_collector_that_hangs_or_raises_is_told_and_stops_no_other(
     assert metrics.value(PROBE_FAILED, source="hangs") == 1
 
 
+@pytest.mark.slow
 def test_an_exporter_that_goes_and_comes_back_is_told_twice(tmp_path: Path) -> None:
     well, good = [True], page(exporter_page())
     with serving(lambda connection: good(connection) if well[0] else None) as url:
@@ -274,6 +279,7 @@ def test_an_exporter_that_goes_and_comes_back_is_told_twice(tmp_path: Path) -> N
     assert [event.kind for event in events(gate.log)] == ["monitor.blind", "monitor.notice"]
 
 
+@pytest.mark.slow
 def test_frames_come_every_second_while_an_event_is_fresh(tmp_path: Path) -> None:
     config, gate = settings(tmp_path, frame_s=30), Gate()
     path = kernel_log(config)
@@ -288,6 +294,7 @@ def test_frames_come_every_second_while_an_event_is_fresh(tmp_path: Path) -> Non
         assert (agent._composer.next_frame_ms or 0) - wall_ms() <= 1_000
 
 
+@pytest.mark.slow
 def test_several_hosts_on_one_machine_in_one_log(tmp_path: Path) -> None:
     log = SqliteLog(tmp_path / "log")
     configs = [settings(tmp_path, host) for host in ("n1", "n2", "n3")]

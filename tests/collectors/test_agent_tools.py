@@ -320,6 +320,7 @@ def test_every_collector_says_whether_it_calls_a_driver(tmp_path: Path) -> None:
     assert {one.source for one in off if one.word == "off"} == CALLING
 
 
+@pytest.mark.slow
 def test_without_driver_calls_no_tool_is_asked_and_no_process_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -422,6 +423,7 @@ JSON = st.recursive(
 KEYS = st.sampled_from(["card", "pci", "values", "failed", "error", "power", "recovery_action", "nvlink.sent_kib"])
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.lists(st.dictionaries(KEYS, JSON | st.dictionaries(KEYS, JSON, max_size=4), max_size=6), max_size=6))
 def test_no_answer_of_a_driver_raises_or_invents(lines: list[dict[str, Any]]) -> None:

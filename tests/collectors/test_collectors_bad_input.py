@@ -50,6 +50,7 @@ def test_a_blank_beginning_without_end_is_given_up(monkeypatch: pytest.MonkeyPat
     assert not found.readable
 
 
+@pytest.mark.slow
 def test_text_whose_beginning_says_nothing_is_read_all_the_same() -> None:
     found = read(b"== a banner of our own ==\n" * 10_000, LINE)
     assert (found.kind, len(found.readings)) == ("log", 1)
@@ -67,6 +68,7 @@ def test_what_is_no_text_is_told_with_what_to_do(start: bytes, word: str) -> Non
     assert word in found.tally.notes[0]
 
 
+@pytest.mark.slow
 def test_of_a_small_damaged_file_the_good_part_is_read(tmp_path: Path) -> None:
     (tmp_path / "a.gz").write_bytes(gzip.compress(LINE) + b"junk")
     packed = gzip.compress(LINE * 5_000)

@@ -35,6 +35,7 @@ def read(raw: bytes) -> list[Entry]:
     return [(one.name, one.content.read()) for one in members(io.BufferedReader(io.BytesIO(raw)))]
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(names, st.binary(max_size=2_000)), max_size=6), st.sampled_from([0, 1, 2]))
 def test_law_it_reads_what_pythons_writer_wrote(entries: list[Entry], form: int) -> None:
     try:

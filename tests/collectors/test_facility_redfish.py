@@ -285,6 +285,7 @@ def test_a_certificate_that_ran_out_is_no_silence(why: str) -> None:
     assert rows == {"cdu:c1": 1.0, "pdu:p1": 1.0}
 
 
+@pytest.mark.slow
 def test_a_head_that_comes_byte_by_byte_ends_in_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         ended = threading.Event()

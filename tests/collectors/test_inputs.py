@@ -34,6 +34,7 @@ def only(path: Path) -> Input:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", PACKERS)
 def test_compressed_files_are_read_by_content_not_by_name(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "misnamed.txt"
@@ -41,6 +42,7 @@ def test_compressed_files_are_read_by_content_not_by_name(tmp_path: Path, kind: 
     assert contents(only(path)) == TEXT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["gz", "bz2", "xz", "zst"])
 def test_of_a_cut_file_all_that_came_before_the_cut_is_read(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "cut"
@@ -172,6 +174,7 @@ def test_of_links_and_devices_in_archives_only_what_may_be_lost_is_told(tmp_path
     assert "special" in told["tty"]
 
 
+@pytest.mark.slow
 def test_a_thousand_folders_deep(tmp_path: Path) -> None:
     here = os.getcwd()
     try:

@@ -114,6 +114,7 @@ def test_ranks_of_a_part_are_the_jobs_only_where_one_group_holds_all() -> None:
     assert told((T, alone), (T + STALL_MS, alone)) == []
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=200) | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(
     lambda value: json.dumps({"communicators": value}).encode()))  # fmt: skip
 def test_any_answer_is_read_or_refused(raw: bytes) -> None:
@@ -235,6 +236,7 @@ def hang(connection: socket.socket) -> None:
     time.sleep(3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answers", "say", "why"),
     [

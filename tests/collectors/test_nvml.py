@@ -345,6 +345,7 @@ def test_the_process_answers_again_and_again(tree: Path, made: list[AcceleratorN
     assert (up(told), told.problem) == (1.0, "")
 
 
+@pytest.mark.slow
 def test_a_call_that_hangs_is_told_with_its_card_and_nothing_more_is_asked(
     tree: Path, made: list[AcceleratorNvml], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -385,6 +386,7 @@ def test_beside_an_exporter_a_library_that_is_not_there_is_not_missed(
     assert all(told.problem or told.absent for told in later)
 
 
+@pytest.mark.slow
 def test_what_came_before_the_first_answer_was_whole_is_told_with_it(
     tree: Path, made: list[AcceleratorNvml], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -454,6 +456,7 @@ def test_more_than_an_answer_may_hold_ends_the_process() -> None:
     flood.close()
 
 
+@pytest.mark.slow
 def test_a_process_that_hangs_for_long_is_ended_and_a_new_one_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -154,6 +154,7 @@ def test_links_that_the_manager_forgot_do_not_end(server: Recorded, tmp_path: Pa
     assert {kind for kind, _, _ in notices} == ({"monitor.partial_sweep"} if kept < 2 else set())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "why"),
     [

@@ -67,6 +67,7 @@ def test_a_poller_that_starts_anew_in_the_middle_of_it_forgets_nothing() -> None
     assert len(Topology([*edges, *standing(watch.versions)]).at().hosts_under("switch:spine1")) == 256
 
 
+@pytest.mark.slow
 def test_a_cable_that_was_pulled_meanwhile_is_found_by_the_next_good_sweep() -> None:
     fabric = big()
     _, _, watch = polled(fabric)
@@ -79,6 +80,7 @@ def test_a_cable_that_was_pulled_meanwhile_is_found_by_the_next_good_sweep() -> 
     assert incident.action == "check_link"
 
 
+@pytest.mark.slow
 def test_a_host_that_was_shut_down_in_order_is_no_fault_of_its_leaf() -> None:
     fabric = big()
     _, _, watch = polled(fabric)
@@ -90,6 +92,7 @@ def test_a_host_that_was_shut_down_in_order_is_no_fault_of_its_leaf() -> None:
     assert (incident.verdict, incident.action) == ("maintenance", "ignore")
 
 
+@pytest.mark.slow
 def test_a_leaf_that_is_gone_is_one_incident_of_that_leaf() -> None:
     fabric = big()
     _, _, watch = polled(fabric)

@@ -91,6 +91,7 @@ def test_two_pods_of_one_place_and_a_hole_are_no_ranks() -> None:
     assert [placed(0, 1, 2), placed(0, 0, 1), placed(0, 2, 3)] == [3, 0, 0]
 
 
+@pytest.mark.slow
 def test_four_thousand_pods_that_begin_in_one_second_are_looked_at_together() -> None:
     labels = {"batch.kubernetes.io/job-name": "s"}
     pods = [short(pod(f"s-{at}", f"n{at}", labels | {INDEX: str(at)}, env={"NPROC_PER_NODE": "8"}))

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -182,6 +183,7 @@ ROWS = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.integers(1, 40), st.lists(ROWS, max_size=4)), max_size=12))
 def test_laws_of_any_polls(polls: list[tuple[int, list[Queued]]]) -> None:
     jobs, now_ms, newest = Jobs(), T, dict[str, int]()

@@ -237,6 +237,7 @@ def test_the_kernels_last_messages_are_empty_where_there_are_none(tmp_path: Path
     assert last_messages(path, 1_000) == b""
 
 
+@pytest.mark.slow
 def test_the_whole_agent_looks_again_within_three_seconds_of_its_own_event(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

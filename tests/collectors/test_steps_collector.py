@@ -224,6 +224,7 @@ def test_hostile_datagrams_are_counted(collector: JobSteps, tmp_path: Path) -> N
     assert "1 not of the hook" in why
 
 
+@pytest.mark.slow
 def test_a_name_that_was_left_behind_is_taken_and_a_file_is_not(tmp_path: Path) -> None:
     path = tmp_path / SOCKET
     first = JobSteps(host(tmp_path))
@@ -245,6 +246,7 @@ def test_a_name_that_was_left_behind_is_taken_and_a_file_is_not(tmp_path: Path) 
     third.close()
 
 
+@pytest.mark.slow
 def test_a_root_may_have_a_long_name_and_a_name_that_is_taken_away_comes_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -311,6 +313,7 @@ def begun(train: Path, path: Path, rank: int) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 def test_eight_ranks_at_once_through_the_agent_into_diagnosis(
     tmp_path: Path, train: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -200,6 +200,7 @@ def drained(found: list[dict[str, Any]], quiet_s: float = 0.2) -> None:
             return
 
 
+@pytest.mark.slow
 def test_threads_and_forks(ear: Ear) -> None:
     steps = made(ear, rank=0)
     steps.phase("load", 1)

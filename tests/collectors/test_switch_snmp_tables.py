@@ -213,6 +213,7 @@ def test_addresses_of_devices() -> None:
             switch_snmp.address_of(wrong)
 
 
+@pytest.mark.slow
 @given(
     st.dictionaries(
         st.sampled_from([*INTERFACES, *snmp_tables.SENSORS, *snmp_tables.ENTITIES, *snmp_tables.NEIGHBOURS]),

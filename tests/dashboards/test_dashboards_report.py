@@ -122,6 +122,7 @@ def test_hostile_text_is_shown_and_does_nothing(text: str) -> None:
     assert page.text.count(shown) >= 10
 
 
+@pytest.mark.slow
 @given(text=st.text(max_size=60))
 @settings(deadline=None, max_examples=60)
 def test_any_text_is_inert(text: str) -> None:
@@ -130,6 +131,7 @@ def test_any_text_is_inert(text: str) -> None:
     assert " ".join(plain(text).split()) in page.text
 
 
+@pytest.mark.slow
 def test_the_page_says_all_that_people_ask() -> None:
     page = Page(render(answer()))
     for said in (
@@ -185,6 +187,7 @@ def test_a_flood_of_events_and_lines_stays_readable() -> None:
     assert "THE ONE" in page
 
 
+@pytest.mark.slow
 def test_a_gap_in_a_line_stays_a_gap() -> None:
     nan = float("nan")
     whole = Plot("x1", "power", "W", [START + 1000 * i for i in range(9)], [1.0] * 9, [1.0] * 9, [0.9] * 9, [1.1] * 9)

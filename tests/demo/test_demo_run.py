@@ -59,6 +59,7 @@ def test_the_same_seed_finds_the_same_incidents_whatever_the_log_interleaves(sho
     assert again.found_s == short.found_s
 
 
+@pytest.mark.slow
 def test_the_json_tells_the_truth_beside_the_verdict(short: Outcome) -> None:
     told = json.loads(as_json(short))
     assert told["schema"] == "sickbay.demo/1"

@@ -50,6 +50,7 @@ def test_it_stays_open_while_it_is_read_as_bad(component: str) -> None:
     assert (incident.state, incident.component) == ("open", component)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("component", PARTS)
 def test_it_closes_once_it_is_well_or_is_not_read_any_more(component: str) -> None:
     assert {one.state for one in live(component, 120, well_from=70)} == {"closed"}

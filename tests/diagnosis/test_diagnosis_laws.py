@@ -51,6 +51,7 @@ def test_the_catalogue_names_the_files() -> None:
     assert {path.stem for path in folder.glob("*.py")} - {"__init__"} == set(CATALOGUE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("night", sorted(NIGHTS))
 def test_a_replay_gives_the_same_evidence_and_incidents(night: str) -> None:
     assert evidence_of(NIGHTS[night]()) == evidence_of(NIGHTS[night]())
@@ -126,6 +127,7 @@ def test_the_order_of_undated_events_changes_nothing(events: list[Event], chance
     assert diagnose(replace(case(), events=tuple(mixed))) == diagnose(replace(case(), events=tuple(undated)))
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(any_events())
 def test_each_claim_says_something_in_both_languages(events: list[Event]) -> None:
@@ -181,6 +183,7 @@ def test_an_incident_closes_when_nothing_is_seen_of_it_for_longer_than_a_time_ou
     assert (first.state, later.state, later.id) == ("open", "closed", first.id)
 
 
+@pytest.mark.slow
 def test_a_storm_of_claims_does_not_grow_an_incident_for_ever() -> None:
     known: tuple[Incident, ...] = ()
     for minute in range(60):

@@ -89,6 +89,7 @@ def test_random_text_is_nobodys(name: str) -> None:
     assert records(grammar, lines) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_state_stays_small_over_many_different_lines(name: str) -> None:
     rng = random.Random(name)

@@ -194,6 +194,7 @@ class Evil:
         return (print, ("never",))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "raw",
     [
@@ -256,6 +257,7 @@ def test_a_value_that_holds_itself_is_read() -> None:
     assert len(read(pickle.dumps(each, 2))[0]) == 1
 
 
+@pytest.mark.slow
 def test_deep_nesting_is_read_or_refused() -> None:
     deep = b"\x80\x02" + b"]" * 200_000 + b"a" * 199_999 + b"."
     assert read(deep)[0] == []
@@ -290,6 +292,7 @@ plain = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(plain, st.sampled_from([0, 1, 2, 3, 4, 5]))
 def test_plain_values_survive(value: object, protocol: int) -> None:
     """Escaped text and long numbers may be refused; what is read is right."""
@@ -301,6 +304,7 @@ def test_plain_values_survive(value: object, protocol: int) -> None:
         assert found == pickle.Unpickler(io.BytesIO(pickle.dumps(value, protocol))).load()  # noqa: S301 our own value
 
 
+@pytest.mark.slow
 def test_mutated_dumps_give_valid_records_or_none() -> None:
     dice = random.Random(11)
     whole = [pickle.dumps(stalled()[2], 2), pickle.dumps(stalled()[2], 4), json_lines(stalled())]

@@ -396,6 +396,7 @@ def test_json_of_ethtool_is_read_like_its_text() -> None:
     assert module.serial == "SN7"
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=800), st.sampled_from([0x0D, 0x11, 0x18, 0x19, 0x1E]))
 def test_any_memory_gives_numbers_or_nothing(raw: bytes, identifier: int) -> None:
     module = optic_eeprom.decode(bytes([identifier]) + raw)

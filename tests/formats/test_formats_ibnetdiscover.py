@@ -2,6 +2,8 @@
 
 import random
 
+import pytest
+
 from collectors.formats.ibnetdiscover import confidence, read
 from collectors.formats.reading import Tally
 from sickbay.messages import Edge, Relation
@@ -161,6 +163,7 @@ def test_what_cannot_be_read_is_counted() -> None:
     assert tally.unparsed == 4
 
 
+@pytest.mark.slow
 def test_any_bytes_give_no_crash_and_no_false_host() -> None:
     rng = random.Random(19)
     texts = [text.encode() for text in (BLOCKS, PORTS, LINKS)]

@@ -142,6 +142,7 @@ def test_a_sample_gives_its_records_and_no_other_grammar_takes_it(name: str, sam
     assert_gives(readings(sample.text.encode()), sample)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("envelope", ANY_SPEAKER)
 def test_every_sample_survives_every_envelope(envelope: str) -> None:
     for _, sample in SAMPLES:

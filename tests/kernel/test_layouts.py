@@ -66,6 +66,7 @@ def test_strange_columns_are_refused(change: dict[str, object]) -> None:
         decoded(payload(layout_of(TABLES["host"]), **change))
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=80))
 def test_no_bytes_do_more_than_a_value_error(raw: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011  (the words differ, the kind is the contract)

@@ -21,6 +21,7 @@ def said(sequence: int, size: int = 500) -> bytes:
     return sealed(payload, Seal(host="n1", incarnation=7, sequence=sequence))
 
 
+@pytest.mark.slow
 def test_a_listener_that_takes_less_at_once_gets_less(tmp_path: Path) -> None:
     with site(tmp_path, settings=config(tmp_path, max_bytes=8 << 10)) as one:
         appender = HttpsAppender(way(one, tmp_path), TOPICS)

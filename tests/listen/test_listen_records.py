@@ -63,6 +63,7 @@ def test_an_agent_sends_what_it_sees_over_https(tmp_path: Path) -> None:
         assert seal.host == "n1"
 
 
+@pytest.mark.slow
 def test_each_record_has_an_outcome_of_its_own_and_is_taken_once(tmp_path: Path) -> None:
     with site(tmp_path) as one:
         appender = HttpsAppender(way(one, tmp_path), TOPICS)
@@ -101,6 +102,7 @@ def test_a_log_that_is_away_keeps_records_in_the_spool(tmp_path: Path) -> None:
         appender.close()
 
 
+@pytest.mark.slow
 def test_what_cannot_be_read_becomes_a_dead_letter_and_stops_nobody(tmp_path: Path) -> None:
     with site(tmp_path) as one:
         appender = HttpsAppender(way(one, tmp_path), TOPICS)
@@ -125,6 +127,7 @@ def test_signatures_are_checked_where_the_key_is_known(tmp_path: Path) -> None:
         appender.close()
 
 
+@pytest.mark.slow
 def test_frames_need_their_layout_and_facts_their_owner(tmp_path: Path) -> None:
     log = MemoryLog()
     with site(tmp_path, log) as one:

@@ -55,6 +55,7 @@ def relay(folder: Path, log: MemoryLog | Held | None = None):  # type: ignore[no
     return site(folder, log, packs=True, settings=config(folder, pod="pod-7"))
 
 
+@pytest.mark.slow
 def test_frames_of_a_pod_go_together_and_none_is_missing(tmp_path: Path) -> None:
     with relay(tmp_path) as one:
         all_at_once(one, tmp_path, HOSTS, NOW_MS, NOW_MS + 5000)

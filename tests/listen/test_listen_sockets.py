@@ -27,6 +27,7 @@ def connected(address: str) -> socket.socket:
     return socket.create_connection((host, int(port)), timeout=10)
 
 
+@pytest.mark.slow
 def test_whoever_says_nothing_takes_no_place_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listen_server, "HEAD_S", 0.5)
     monkeypatch.setattr(listen_sockets, "CONNECTIONS", 100)
@@ -129,6 +130,7 @@ def test_old_tls_is_not_spoken(tmp_path: Path) -> None:
             context.wrap_socket(plain)
 
 
+@pytest.mark.slow
 def test_one_token_s_flood_leaves_room_for_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listen_server, "BYTES", 4 << 20)
     settings = config(tmp_path, max_bytes=1 << 20)

@@ -29,6 +29,7 @@ def posted(one: Site, path: str, body: object) -> None:
     assert answer.status == 204, answer.body
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "body"),
     [
@@ -53,6 +54,7 @@ def test_the_word_of_another_system_alone_takes_nothing_out_of_service(tmp_path:
     ]
 
 
+@pytest.mark.slow
 def test_a_code_that_an_exporter_still_shows_takes_nothing_out_of_service(tmp_path: Path) -> None:
     log = MemoryLog()
     with site(tmp_path, log) as one:

@@ -72,6 +72,7 @@ def test_a_receipt_tells_where_the_record_lies(engine: Engine) -> None:
     assert engine.all("in", 2)[1] == (*receipt, b"k", b"b")
 
 
+@pytest.mark.slow
 def test_every_append_has_an_outcome_after_a_flush(engine: Engine) -> None:
     appender = engine.log.appender()
     outcomes = [appender.append("out", b"%d" % number, b"x") for number in range(1200)]

@@ -55,6 +55,7 @@ def python(code: str, *arguments: object) -> subprocess.Popen[str]:
 # --- one process per group
 
 
+@pytest.mark.slow
 def test_a_second_process_is_refused_until_the_first_is_dead(tmp_path: Path, log: SqliteLog) -> None:
     other = python("log.join('group', ['in'], 'm'); print('held', flush=True); import time; time.sleep(60)", tmp_path)
     assert other.stdout is not None

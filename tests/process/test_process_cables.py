@@ -88,6 +88,7 @@ def test_the_same_detectors_name_it_live(fault: Callable[[Scenario, Card], str])
     assert incident.component == part
 
 
+@pytest.mark.slow
 def test_a_calm_network_is_silent() -> None:
     night, _ = made()
     assert live(night, 720) == ()

@@ -1,6 +1,7 @@
 """Windows that come, are joined, slide and are forgotten: always what a plain sort of all of them would give."""
 
 import polars as pl
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
@@ -30,6 +31,7 @@ steps = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(steps, st.booleans())
 def test_like_a_plain_sort_of_everything(told: list[Step], many: bool) -> None:
     few = feature_windows.FEW_ROWS

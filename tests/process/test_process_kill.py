@@ -179,6 +179,7 @@ def test_an_explicit_event_is_an_incident_within_two_seconds_and_the_heartbeat_g
     log.close()
 
 
+@pytest.mark.slow
 def test_a_second_process_is_refused_with_a_clear_word(site: Path) -> None:
     log = SqliteLog(site / "log")
     log.join("diagnosis", ["sickbay.events.v1"], "somebody")

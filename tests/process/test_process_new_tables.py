@@ -103,6 +103,7 @@ def calm() -> Site:
     return site
 
 
+@pytest.mark.slow
 def test_every_row_becomes_windows_under_its_own_name(calm: Site) -> None:
     assert calm.said == []
     assert only(calm.log, DEADLETTER) == []
@@ -148,6 +149,7 @@ FADES: Rows = {"optic": {"optic:leaf1/Ethernet4": {"tx_power_dbm": -6.0}, "optic
 DOWN: Rows = {"port": {"port:leaf1/Ethernet4": {"up": 0.0}, "port:h1/eth2": {"up": 0.0}}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "component", "fault"),
     [

@@ -122,6 +122,7 @@ def test_idle_connections_hold_nobody_up(exposition: tuple[Exposition, dict[str,
         one.close()
 
 
+@pytest.mark.slow
 def test_clients_that_send_a_byte_now_and_then_hold_nobody_up(
     exposition: tuple[Exposition, dict[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

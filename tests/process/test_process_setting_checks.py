@@ -50,6 +50,7 @@ def config(text: str, folder: Path) -> Config:
     return placed(parse(text.encode(), "sickbay.toml"), folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", PLAIN)
 def test_no_secret_goes_to_another_machine_unencrypted(tmp_path: Path, part: str) -> None:
     (tmp_path / "secret").write_text("s3cret")
@@ -88,6 +89,7 @@ def test_what_can_begin_is_said(tmp_path: Path) -> None:
     assert (one.name, one.ok, one.says) == ("poll inventory", True, "can begin: inventory")
 
 
+@pytest.mark.slow
 def test_a_file_that_does_not_answer_holds_up_nothing(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     began = time.monotonic()

@@ -216,6 +216,7 @@ def test_duplicates_are_dropped_and_gaps_counted(site: Site) -> None:
     assert site.metrics.value(selfmetrics.LOG_MISSED, topic=EVENTS) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["commit:before", "commit:after"])
 def test_a_commit_of_unknown_outcome_repeats_nothing_and_loses_nothing(site: Site, moment: str) -> None:
     stages: list[Stage] = [Ticker(site.context), Windows(site.context), Diagnosis(site.context)]

@@ -64,6 +64,7 @@ def test_the_alert_goes_with_the_verified_release(tmp_path: Path, ended: list[Cl
     assert b'"what":"release"' in as_json(story(cluster.log.reader(), "i1"), "en")
 
 
+@pytest.mark.slow
 def test_the_alert_stays_while_a_node_is_held(tmp_path: Path, ended: list[Cluster]) -> None:
     cluster = cluster_of(tmp_path, "exit 1")  # the test says that it is broken
     ended.append(cluster)

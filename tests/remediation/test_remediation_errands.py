@@ -54,6 +54,7 @@ def test_a_flood_of_output_neither_blocks_nor_fills_memory(tmp_path: Path) -> No
     assert "end" in told.says
 
 
+@pytest.mark.slow
 def test_one_that_hangs_is_killed_with_all_that_it_started(tmp_path: Path) -> None:
     script = f"sleep 77 & echo $! > {tmp_path}/child; wait"
     told = result(ReleaseTest(command_of(tmp_path, script), "n1", 0.5))

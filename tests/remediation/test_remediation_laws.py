@@ -3,6 +3,7 @@
 import os
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -106,6 +107,7 @@ def told(watched: Watched, people: list[tuple[int, str, str]]) -> None:
     watched.go(10)
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(TROUBLES, PEOPLE, st.integers(0, 999))
 def test_law_one_hold_per_incident_and_one_requeue_per_attempt(
@@ -120,6 +122,7 @@ def test_law_one_hold_per_incident_and_one_requeue_per_attempt(
     assert len(one.remediator.inputs.ledger.holds) <= 2
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(TROUBLES, PEOPLE, st.integers(0, 999))
 def test_law_observe_never_calls_a_write(
@@ -130,6 +133,7 @@ def test_law_observe_never_calls_a_write(
     assert watched.one.scheduler.writes == []
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(TROUBLES, st.integers(0, 999))
 def test_law_a_node_of_somebody_else_is_never_written(troubles: list[tuple[str, int, str]], seed: int) -> None:
@@ -140,6 +144,7 @@ def test_law_a_node_of_somebody_else_is_never_written(troubles: list[tuple[str, 
     assert watched.one.scheduler.nodes(["n1"])["n1"].reason == "PSU swap"
 
 
+@pytest.mark.slow
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(TROUBLES, st.integers(0, 999), st.lists(st.sampled_from(["n1", "n2", "n3", "n4"]), unique=True))
 def test_law_the_budget_is_never_exceeded(troubles: list[tuple[str, int, str]], seed: int, nodes: list[str]) -> None:
@@ -173,6 +178,7 @@ def facts(ledger: Ledger) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(st.lists(ACTIONS, max_size=12), st.integers(0, 12))
 def test_law_the_ledger_is_a_fold_that_pieces_and_repeats_do_not_change(lines: list[Action], cut: int) -> None:
     whole = Ledger().told(lines)

@@ -570,6 +570,7 @@ def test_a_failing_test_is_repeated_and_confirms_until_the_part_is_repaired(tmp_
     assert {outcome.result for outcome in one.outcomes()} == {"confirmed"}
 
 
+@pytest.mark.slow
 def test_a_node_is_not_given_back_to_the_job_that_it_killed(tmp_path: Path) -> None:
     one = Cluster(acting(tmp_path))
     one.scheduler.requeue_ms = 60_000

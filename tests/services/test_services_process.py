@@ -68,6 +68,7 @@ def test_what_outlives_a_crashed_leader_is_stopped_too(tmp_path: Path) -> None:
     assert within(5, lambda: gone(grandchild))
 
 
+@pytest.mark.slow
 def test_one_that_ignores_term_is_killed_when_its_time_is_up(tmp_path: Path) -> None:
     one = child(tmp_path, "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + PRINTS_READY)
     one = started(one, lambda: shows(one), 10)
@@ -75,6 +76,7 @@ def test_one_that_ignores_term_is_killed_when_its_time_is_up(tmp_path: Path) -> 
     assert one.status == -signal.SIGKILL
 
 
+@pytest.mark.slow
 def test_a_paused_child_holds_its_place_and_can_be_stopped(tmp_path: Path) -> None:
     one = child(tmp_path, PRINTS_READY)
     one = started(one, lambda: shows(one), 10)
@@ -105,6 +107,7 @@ def test_a_child_that_fails_to_start_says_so_with_its_log(tmp_path: Path) -> Non
         started(broken, lambda: False, 10)
 
 
+@pytest.mark.slow
 def test_a_child_that_hangs_is_given_up_and_stopped(tmp_path: Path) -> None:
     silent = child(tmp_path, PRINTS_READY)
     with pytest.raises(NotReady, match="was not ready within 1 s"):

@@ -45,6 +45,7 @@ def test_up_tells_the_dead_exporter_from_the_living_host(tmp_path: Path) -> None
     assert down == {"dcgm"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("envelope", sorted(ENVELOPES))
 def test_kernel_logs_are_read_in_every_envelope(tmp_path: Path, envelope: str) -> None:
     folder = _folder(tmp_path, envelope)

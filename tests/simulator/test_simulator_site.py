@@ -56,6 +56,7 @@ def test_cards_draw_power_while_the_job_steps_and_less_while_it_waits(site: Site
     assert watts("step") > 500 > watts("wait") > 150
 
 
+@pytest.mark.slow
 def test_a_lost_card_prints_its_code_and_makes_the_exporter_hang_until_repaired(site: Site) -> None:
     card = site.lose("n2", 3)
     readings = list(log.read([site.kernel_log("n2").read_bytes()], Tally()))

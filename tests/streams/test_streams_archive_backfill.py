@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pytest
 
 from sickbay import selfmetrics, wire
 from sickbay.app.archiver import Archiver
@@ -26,6 +27,7 @@ def samples(at_ms: int, temperature: float) -> list[Samples]:
     return [Samples("accelerator", cards, np.full(2, at_ms, np.int64), known), host]
 
 
+@pytest.mark.slow
 def test_late_frames_become_tables_of_telemetry(tmp_path: Path) -> None:
     log, metrics, said = MemoryLog(SMALL, clock=lambda: START), SelfMetrics(), list[str]()
     config = Config(archive=Archive(path=str(tmp_path), every_s=60.0))

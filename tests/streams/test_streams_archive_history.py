@@ -70,6 +70,7 @@ def test_a_range_of_time_is_asked_by_when_it_happened(tmp_path: Path) -> None:
     assert len(codes(history.events())) == 6
 
 
+@pytest.mark.slow
 def test_only_the_days_that_may_hold_the_answer_are_read(tmp_path: Path) -> None:
     told = Told(tmp_path)
     for day in range(4):
@@ -123,6 +124,7 @@ def test_no_archive_and_no_table_are_told_with_what_to_do(tmp_path: Path) -> Non
         History(tmp_path).steps()
 
 
+@pytest.mark.slow
 def test_history_needs_the_kernel_only_and_the_table_library_is_loaded_when_used() -> None:
     code = (
         "import sys, sickbay.history\n"

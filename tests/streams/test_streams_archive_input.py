@@ -48,6 +48,7 @@ def test_any_bytes_are_a_row_or_damaged_and_never_an_error(topic: str, value: by
     assert row is None or isinstance(row, Row)
 
 
+@pytest.mark.slow
 @given(
     st.fixed_dictionaries(
         {"type": st.just("event"), "component": st.just("host:n1"), "kind": st.just("k")},
@@ -131,6 +132,7 @@ def window(columns: dict[str, float], end_ms: int = START) -> bytes:
     return encode_features("host", end_ms, made)
 
 
+@pytest.mark.slow
 def test_new_columns_are_added_and_the_strange_ones_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = MemoryLog(SMALL, clock=lambda: START)
     appender = log.appender()
