@@ -75,6 +75,7 @@ CATALOGUE = {
 }
 
 UPKEEP_MS = 1_000  # between two looks for hanging collectors and drops
+GATHER_S = 0.02  # after the first collection: all collectors wake together, and one step for all costs less than many
 END_S = 3.0  # for what is underway when it ends
 
 
@@ -253,6 +254,8 @@ class Agent:
     def _done(self, wait_s: float) -> Iterator[Done]:
         try:
             yield self._queue.get(timeout=wait_s) if wait_s > 0 else self._queue.get_nowait()
+            if wait_s > 0:
+                time.sleep(GATHER_S)
             for _ in range(MAX_WAITING):
                 yield self._queue.get_nowait()
         except queue.Empty:

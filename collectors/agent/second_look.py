@@ -26,7 +26,7 @@ from collectors.host.tree import Tree
 from sickbay.components import Kind, Name, kind_of, name, parts_of, pci_address
 from sickbay.messages import MAX_MESSAGE, Event
 
-INTERVAL_S = 0.3  # twice of it and DRIVER_MS are within 3 s; each look costs some 0.1 ms, also where nothing happened
+INTERVAL_S = 0.45  # twice of it and DRIVER_MS are within 3 s; each look costs some 0.1 ms, also where nothing happened
 DRIVER_MS = 2_000  # that the driver's answer is waited for: all is told within 3 s
 AGAIN_MS = 60_000  # between two looks for one component and kind
 MOST_AT_ONCE = 8

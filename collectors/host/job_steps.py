@@ -14,6 +14,7 @@ from collectors.host.datagrams import Listener, Unavailable
 from collectors.host.step_senders import Senders, Told
 
 INTERVAL_S = 0.5  # after a socket that cannot be had; else a collection waits by itself
+IDLE_S = 1.0  # that a collection waits for the first word: a host without a job costs nothing
 LINGER_S = 0.25  # that one collection listens: shorter than anybody waits for a verdict, longer than a burst
 MOST = 4_000  # datagrams of one collection
 CHECK_MS = 2_000  # between two looks at what time alone tells
@@ -33,7 +34,7 @@ class JobSteps:
         self._checked_ms = 0
 
     def collect(self, now_ms: int) -> Collected:
-        """What came within a quarter of a second."""
+        """What comes within a quarter of a second of the first word."""
         try:
             listener = self._listening()
         except Unavailable as error:
@@ -60,15 +61,18 @@ class JobSteps:
 
     def _heard(self, listener: Listener, now_ms: int) -> Iterator[Told]:
         began = time.monotonic()
+        if not listener.wait(IDLE_S):
+            return
+        until = time.monotonic() + LINGER_S
         for _ in range(MOST):
-            passed_s = time.monotonic() - began
-            datagram = listener.receive() if passed_s < LINGER_S else None
+            now = time.monotonic()
+            datagram = listener.receive() if now < until else None
             if datagram is None:
-                if passed_s >= LINGER_S or not listener.wait(LINGER_S - passed_s):
+                if now >= until or not listener.wait(until - now):
                     return
                 continue
             if datagram.whole:
-                at_ms = now_ms + round(passed_s * 1000)
+                at_ms = now_ms + round((now - began) * 1000)
                 yield from self._senders.take(datagram.data, datagram.uid, datagram.pid, at_ms)
             else:
                 self._senders.refused["too long"] += 1
