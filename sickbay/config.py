@@ -21,7 +21,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import msgspec
 from msgspec import Meta
 
-from sickbay.settings import PATHS, Cluster, Config, Section
+from sickbay.settings import PATHS, Cluster, Config
+from sickbay.source_settings import Section
 
 MAX_CONFIG = 1 << 20  # bytes
 

@@ -17,8 +17,6 @@ from sickbay.source_settings import (
     Syslog,
 )
 
-__all__ = ["Section"]
-
 
 class Cluster(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[cluster]`: one cluster is one namespace of topics, archive and metrics."""

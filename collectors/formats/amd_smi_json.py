@@ -12,6 +12,7 @@ import numpy as np
 
 from collectors.formats.metric_names import Source, converted, vendors
 from collectors.formats.reading import Reading, Tally
+from collectors.formats.text import start_of
 from sickbay.components import UNKNOWN, Kind, Name, name, pci_address
 from sickbay.messages import Identity
 from sickbay.schema import Samples
@@ -30,10 +31,8 @@ def confidence(head: bytes, name: str) -> float:
 
 def read(chunks: Iterable[bytes], tally: Tally, name: str = "") -> Iterator[Reading]:
     """Names of every device and one row of what it measures. The tool tells no time."""
-    raw = bytearray()
-    for chunk in chunks:
-        raw += chunk[: MOST_BYTES + 1 - len(raw)]
-    devices = devices_of(bytes(raw)) if len(raw) <= MOST_BYTES else None
+    raw = start_of(chunks, MOST_BYTES)
+    devices = devices_of(raw) if len(raw) <= MOST_BYTES else None
     if devices is None:
         tally.unparsed += 1
         tally.note("not the whole answer of amd-smi")

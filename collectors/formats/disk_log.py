@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from collectors.formats.disk_files import Disks, smart_log
 from collectors.formats.reading import Reading, Tally
+from collectors.formats.text import start_of
 from sickbay.components import UNKNOWN
 
 MAX_BYTES = 1 << 20
@@ -20,9 +21,7 @@ def confidence(head: bytes, name: str) -> float:
 
 def read(chunks: Iterable[bytes], tally: Tally, name: str = "") -> Iterator[Reading]:
     """The critical warning, where there is one."""
-    raw = bytearray()
-    for chunk in chunks:
-        raw += chunk[: MAX_BYTES + 1 - len(raw)]
+    raw = start_of(chunks, MAX_BYTES)
     told = smart_log(raw.decode("utf-8", "replace")) if len(raw) <= MAX_BYTES else {}
     if not told:
         tally.unparsed += 1

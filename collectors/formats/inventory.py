@@ -17,7 +17,7 @@ import msgspec
 from collectors.formats import inventory_rows, netbox
 from collectors.formats.inventory_rows import Row, heading
 from collectors.formats.reading import Reading, Tally
-from collectors.formats.text import lines
+from collectors.formats.text import lines, start_of
 from sickbay.messages import Edge
 
 MAX_JSON = 128 << 20  # bytes: 50,000 devices of NetBox with their ports
@@ -140,14 +140,11 @@ def _note_unknown(headings: Iterable[str], tally: Tally) -> None:
 
 
 def _bounded(chunks: Iterable[bytes], tally: Tally) -> bytes:
-    raw = bytearray()
-    for chunk in chunks:
-        raw += chunk[: MAX_JSON + 1 - len(raw)]
-        if len(raw) > MAX_JSON:
-            tally.unparsed += 1
-            tally.note(f"longer than {MAX_JSON >> 20} MiB: the rest was not read")
-            break
-    return bytes(raw).removeprefix(b"\xef\xbb\xbf")
+    raw = start_of(chunks, MAX_JSON)
+    if len(raw) > MAX_JSON:
+        tally.unparsed += 1
+        tally.note(f"longer than {MAX_JSON >> 20} MiB: the rest was not read")
+    return raw.removeprefix(b"\xef\xbb\xbf")
 
 
 def _of_json(raw: bytes, tally: Tally, source: str) -> Iterator[Reading]:

@@ -11,6 +11,7 @@ import msgspec
 
 from collectors.cluster.switch_links import SOURCE, interface, owner
 from collectors.formats.reading import Reading, Tally
+from collectors.formats.text import start_of
 from sickbay.components import UNKNOWN, Kind, name
 from sickbay.messages import Edge, Relation
 
@@ -28,11 +29,9 @@ def confidence(head: bytes, name: str) -> float:
 
 def read(chunks: Iterable[bytes], tally: Tally, name: str = "") -> Iterator[Reading]:
     """A link for every port with a neighbour that names itself and its port."""
-    raw = bytearray()
-    for chunk in chunks:
-        raw += chunk[: MAX_BYTES + 1 - len(raw)]
+    raw = start_of(chunks, MAX_BYTES)
     try:
-        told = msgspec.json.decode(bytes(raw).removeprefix(b"\xef\xbb\xbf")) if len(raw) <= MAX_BYTES else None
+        told = msgspec.json.decode(raw.removeprefix(b"\xef\xbb\xbf")) if len(raw) <= MAX_BYTES else None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         told = None
     if not isinstance(told, dict):

@@ -24,6 +24,7 @@ from collectors.formats.facility_findings import Finding, Key
 from collectors.formats.reading import Reading, Tally
 from collectors.formats.redfish_units import UNITS
 from collectors.formats.redfish_values import Resource, type_of
+from collectors.formats.text import start_of
 from sickbay.clock import NO_STAMP, Clock, Stamp
 from sickbay.components import Kind, Name, kind_of, name, part, parts_of
 from sickbay.schema import TABLES, Samples
@@ -118,14 +119,11 @@ def read(chunks: Iterable[bytes], tally: Tally, name: str = "") -> Iterator[Read
 
 
 def _bounded(chunks: Iterable[bytes], tally: Tally) -> bytes:
-    raw = bytearray()
-    for chunk in chunks:
-        raw += chunk[: MAX_BYTES + 1 - len(raw)]
-        if len(raw) > MAX_BYTES:
-            tally.cut += 1
-            tally.note(f"only the first {MAX_BYTES >> 20} MiB were read")
-            break
-    return bytes(raw).removeprefix(b"\xef\xbb\xbf")
+    raw = start_of(chunks, MAX_BYTES)
+    if len(raw) > MAX_BYTES:
+        tally.cut += 1
+        tally.note(f"only the first {MAX_BYTES >> 20} MiB were read")
+    return raw.removeprefix(b"\xef\xbb\xbf")
 
 
 def _captures(raw: bytes, tally: Tally, unit: Name | None) -> Iterator[_Capture]:

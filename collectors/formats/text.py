@@ -153,3 +153,13 @@ def _short_lines(text: bytes, tally: Tally) -> bytes:
             return b"".join(kept)
         copied, start = end, end + 1
     return b"".join([*kept, text[copied:]]) if kept else text
+
+
+def start_of(chunks: Iterable[bytes], most: int) -> bytes:
+    """The beginning of an input: up to `most` bytes, and one more where there are more, so that the caller can tell."""
+    raw = bytearray()
+    for chunk in chunks:
+        raw += chunk[: most + 1 - len(raw)]
+        if len(raw) > most:
+            break
+    return bytes(raw)

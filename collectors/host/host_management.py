@@ -21,6 +21,20 @@ OR_ELSE = ": give it, or ask the controller from outside (facility_redfish)"
 DEVICES = ("dev/ipmi0", "dev/ipmi/0", "dev/ipmidev/0")
 
 
+def answered(tree: Tree, ask: tool.Ask, command: Sequence[str], limit_s: float) -> bytes | Collected:
+    """What the tool prints of the controller, or why there is nothing. A host without a controller is asked nothing."""
+    if not any(tree.exists(device) for device in DEVICES):
+        return Collected(absent="no management controller: no device dev/ipmi0")
+    try:
+        return ask(command, limit_s)
+    except tool.ToolMissing:
+        return Collected(absent=f"ipmitool is not installed{OR_ELSE}")
+    except tool.ToolFailed as error:
+        if tool.is_refused(error):
+            return Collected(absent=f"no right to open dev/ipmi0{OR_ELSE}")
+        return Collected(problem=str(error))
+
+
 class HostManagement:
     """The collector `host_management`."""
 
@@ -35,17 +49,10 @@ class HostManagement:
         self._sensors = management_sensors.Sensors(host.name)
 
     def collect(self, now_ms: int) -> Collected:
-        """One row, and events of what fails. A host without a controller is asked nothing."""
-        if not any(self._tree.exists(device) for device in DEVICES):
-            return Collected(absent="no management controller: no device dev/ipmi0")
-        try:
-            raw = self._ask(COMMAND, self.limit_s)
-        except tool.ToolMissing:
-            return Collected(absent=f"ipmitool is not installed{OR_ELSE}")
-        except tool.ToolFailed as error:
-            if tool.is_refused(error):
-                return Collected(absent=f"no right to open dev/ipmi0{OR_ELSE}")
-            return Collected(problem=str(error))
+        """One row, and events of what fails."""
+        raw = answered(self._tree, self._ask, COMMAND, self.limit_s)
+        if isinstance(raw, Collected):
+            return raw
         found = management_sensors.read(raw.decode("utf-8", "replace"))
         if not found:
             return Collected(problem=f"{' '.join(COMMAND)}: no sensor is told")

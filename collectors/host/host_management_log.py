@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from collectors.agent.source import Collected, Host, Seen
 from collectors.formats.management_log import MOST_STANDING, Entries, Entry, entry_of
 from collectors.host import tool
-from collectors.host.host_management import DEVICES, OR_ELSE
+from collectors.host.host_management import answered
 from collectors.host.tree import Tree
 
 INTERVAL_S = 30.0
@@ -33,17 +33,10 @@ class HostManagementLog:
         self._known: dict[Entry, None] | None = None  # None: no look yet
 
     def collect(self, now_ms: int) -> Collected:
-        """Events of what was written since the last look. A host without a controller is asked nothing."""
-        if not any(self._tree.exists(device) for device in DEVICES):
-            return Collected(absent="no management controller: no device dev/ipmi0")
-        try:
-            raw = self._ask(COMMAND, self.limit_s)
-        except tool.ToolMissing:
-            return Collected(absent=f"ipmitool is not installed{OR_ELSE}")
-        except tool.ToolFailed as error:
-            if "ermission denied" in str(error):
-                return Collected(absent=f"no right to open dev/ipmi0{OR_ELSE}")
-            return Collected(problem=str(error))
+        """Events of what was written since the last look."""
+        raw = answered(self._tree, self._ask, COMMAND, self.limit_s)
+        if isinstance(raw, Collected):
+            return raw
         rows = raw.decode("utf-8", "replace").split("\n")[: 4 * MOST_ENTRIES]
         entries = [entry for row in rows if (entry := entry_of(row)) is not None]
         if not entries and EMPTY not in raw:
