@@ -4,16 +4,22 @@ import argparse
 import importlib
 import json
 import sys
-from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
-# name -> module with `measure(size: int | None) -> dict`; `size` is what the benchmark scales with, None = its own.
+# name -> module with `measure(size: int | None, **options) -> dict`; `size` is what it scales with, None = its own.
+# A module with `arguments(parser)` has options of its own, which `measure` is given.
 BENCHMARKS = {
     "agent": "benchmarks.agent",
+    "archive": "benchmarks.archive",
+    "growth": "benchmarks.growth",
     "latency": "benchmarks.latency",
+    "outage": "benchmarks.outage",
     "parse": "benchmarks.parse",
+    "scale_horizon": "benchmarks.scale_horizon",
+    "peers_vs_prometheus": "benchmarks.peers_vs_prometheus",
     "steps": "benchmarks.steps",
     "switches": "benchmarks.switches",
+    "throughput": "benchmarks.throughput",
 }
 
 
@@ -25,11 +31,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--size",
         type=int,
-        help="how large: megabytes for parse, seconds for agent, events for latency, steps for steps, switches",
+        help="how large: megabytes for parse, seconds for agent, events for latency, steps for steps, switches, "
+        "accelerators for throughput, growth, outage and peers_vs_prometheus",
     )
-    options = parser.parse_args(arguments)
-    measure = cast(Callable[[int | None], dict[str, Any]], importlib.import_module(BENCHMARKS[options.name]).measure)
-    numbers = measure(options.size)
+    options, rest = parser.parse_known_args(arguments)
+    module = importlib.import_module(BENCHMARKS[options.name])
+    own = argparse.ArgumentParser(prog=f"python -m benchmarks {options.name}", description=module.__doc__)
+    getattr(module, "arguments", lambda parser: None)(own)
+    numbers: dict[str, Any] = module.measure(options.size, **vars(own.parse_args(rest)))
     print(json.dumps(numbers, indent=2) if options.json else _table(numbers))
     return 0
 

@@ -7,23 +7,13 @@ import polars as pl
 from diagnosis.case import Case
 from diagnosis.frames import table
 from diagnosis.known_hosts import OF_HOSTS
+from diagnosis.wide import EVER_MS, TOLD, wide
 from sickbay.components import Kind, Name, host_of, kind_of
 
 TABLES = ("port", "optic", "switch")
 LINE_MS = 10_000  # [house] a switch that restarts may still write a line about it
 SOON_MS = 90_000  # [house] fabrics are read each minute; a switch that restarts is not back by then
-OWN = ("load_1m", "memory_available_bytes", "tasks_blocked", "clock_offset_seconds", "pressure_cpu_ratio")
-BY_CONTROLLER = ("management_up", "powered", "inlet_temperature_celsius", "power_watts")
-EVER_MS = 2**60
 WATTS, AMPERES = 20.0, 0.1  # as in `detectors.power_lost`: what is below is nothing
-
-
-def told_by_hosts(case: Case) -> pl.DataFrame:
-    """Rows of hosts that their own agents or exporters told: a management controller lives on where its host is dead,
-    and a row that says that it was silent is no sign of life at all."""
-    frame = table(case, "host", ("up", *OWN, *BY_CONTROLLER))
-    alone = pl.all_horizontal(pl.col("up", *OWN).is_null()) & pl.any_horizontal(pl.col(*BY_CONTROLLER).is_not_null())
-    return frame.filter((pl.col("up").fill_null(1.0) > 0.5) & ~alone).select("component", "end_ms", "host", "up")
 
 
 class Alive:
@@ -46,9 +36,8 @@ class Alive:
 
     @cached_property
     def _soon(self) -> frozenset[str]:
-        until = pl.col("end_ms") <= (self._at_ms or 0) + max(SOON_MS, 3 * self._case.window_ms)
-        frames = [self._late(table(self._case, name, ("up",))).filter(until) for name in TABLES]
-        read = {host_of(one) or "" for frame in frames for one in frame["component"].unique()}
+        until = (self._at_ms or 0) + max(SOON_MS, 3 * self._case.window_ms)
+        read = {one for name in TABLES for one in wide(self._case).owners(name, self._after_ms, until)}
         return frozenset(read | self._told(LINE_MS, SOON_MS)) - {""}
 
     def _told(self, least_ms: int, most_ms: int) -> set[str]:
@@ -60,9 +49,8 @@ class Alive:
     @cached_property
     def heard(self) -> frozenset[str]:
         """Hosts that told something of themselves afterwards."""
-        others = [table(self._case, name, ("up",)) for name in OF_HOSTS if name != "host"]
-        frames = [self._late(frame) for frame in (told_by_hosts(self._case), *others)]
-        read = {host_of(one) or "" for frame in frames for one in frame["component"].unique()}
+        signs = (TOLD, *(name for name in OF_HOSTS if name != "host"))
+        read = {one for sign in signs for one in wide(self._case).owners(sign, self._after_ms)}
         return frozenset(read | self._told(LINE_MS, EVER_MS)) - {""}
 
     @property

@@ -7,6 +7,7 @@ import polars as pl
 
 from diagnosis.case import Case
 from diagnosis.frames import table
+from diagnosis.wide import OWNED, wide
 from sickbay.components import host_of
 from sickbay.messages import Event, Severity
 
@@ -39,6 +40,5 @@ def _losses(frame: pl.DataFrame) -> pl.DataFrame:
 def hosts_seen(case: Case) -> frozenset[str]:
     """Hosts of which the inputs hold anything at all: about the others nothing is known, good or bad."""
     told = {event.host for event in case.events}
-    named = {component for frame in case.features.values() if frame.height for component in frame["component"].unique()}
-    named |= {event.component for event in case.events}
-    return frozenset((told | {host_of(one) or "" for one in named}) - {""})
+    told |= {host_of(event.component) or "" for event in case.events}
+    return frozenset(told.union(*(wide(case).owners(name) for name in OWNED))) - {""}

@@ -6,7 +6,7 @@ pure functions of it, so that both give the same evidence.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import polars as pl
 
@@ -15,6 +15,9 @@ from sickbay.components import Name
 from sickbay.messages import Change, Event, Evidence, Identity, Progress, Step
 from sickbay.placement import Placements
 from sickbay.topology import Topology
+
+if TYPE_CHECKING:  # it reads cases itself
+    from diagnosis.wide import Wide
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,8 @@ class Case:
     placements: Placements = field(default_factory=Placements)
     maintenance: tuple[Control, ...] = ()  # what people declared, the newest last
     named: Callable[[Name], Name] = str  # what parts are called by now, which open incidents may call otherwise
+    wide: "Wide | None" = None  # where `features` hold rows of some components only: what all of them tell
+    whole_jobs: frozenset[str] | None = None  # jobs of which all rows are there (None: all); others have no peers here
 
 
 Detector: TypeAlias = Callable[[Case], Iterable[Evidence]]

@@ -215,7 +215,12 @@ def fold(previous: Iterable[Incident], fresh: Iterable[Incident], now_ms: int | 
                 result[old.id] = replace(old, state="merged", merged_into=incident.id)
     for old in still_open.values():
         result.setdefault(old.id, old)
-    return tuple(sorted(result.values(), key=lambda one: (one.onset_ms is None, one.onset_ms or 0, one.id)))
+    return in_order(result.values())
+
+
+def in_order(incidents: Iterable[Incident]) -> tuple[Incident, ...]:
+    """The earliest first."""
+    return tuple(sorted(incidents, key=lambda one: (one.onset_ms is None, one.onset_ms or 0, one.id)))
 
 
 def _continued(old: Incident, new: Incident) -> Incident:

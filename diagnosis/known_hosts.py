@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from diagnosis.case import Case
-from sickbay.components import Kind, host_of, name
+from diagnosis.wide import wide
+from sickbay.components import Kind, name
 
 OF_HOSTS = ("host", "accelerator")  # tables that only hosts have rows in
 
@@ -21,14 +22,8 @@ class Hosts:
 
 def known_hosts(case: Case) -> Hosts:
     """All hosts that the case tells of."""
-    measured = {
-        host
-        for table in OF_HOSTS
-        if (frame := case.features.get(table)) is not None and frame.height
-        for component in frame["component"].unique().to_list()
-        if (host := host_of(component))
-    }
-    return Hosts(frozenset(measured), frozenset(host for place in case.placements for host in place.hosts))
+    measured = frozenset[str]().union(*(wide(case).owners(table) for table in OF_HOSTS))
+    return Hosts(measured, frozenset(host for place in case.placements for host in place.hosts))
 
 
 def is_switch(case: Case, owner: str, hosts: Hosts, at_ms: int | None = None) -> bool:

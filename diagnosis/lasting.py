@@ -15,7 +15,7 @@ from diagnosis.case import Case
 from diagnosis.detectors import cooling_lost, optic_power, power_lost
 from diagnosis.frames import table
 from sickbay.components import Kind, Name, kind_of
-from sickbay.messages import Evidence, replace
+from sickbay.messages import Evidence, Incident, replace
 
 Row = Mapping[str, float | None]
 
@@ -32,6 +32,14 @@ def lasting(kept: Iterable[Evidence], case: Case) -> Iterator[Evidence]:
             yield renewed
         else:
             yield one
+
+
+def parts_of(incidents: Iterable[Incident]) -> frozenset[Name]:
+    """Parts whose readings are asked for to tell whether what open incidents rest on goes on."""
+    claims = (
+        one for incident in incidents if incident.state == "open" for one in (*incident.evidence, *incident.against)
+    )
+    return frozenset(part for one in claims if one.detector in _RULES and (part := _part(one)))
 
 
 def _part(one: Evidence) -> Name | None:

@@ -171,7 +171,7 @@ def settings() -> Iterator[str]:
 
 def live() -> Iterator[str]:
     """What the agent collects, what is polled, what stages there are."""
-    from collectors.agent.agent import CATALOGUE as collectors
+    from collectors.agent.catalogue import CATALOGUE as collectors
     from collectors.cluster.poll import CATALOGUE as pollers
     from sickbay.app.stages import STAGES
 

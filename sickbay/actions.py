@@ -82,6 +82,7 @@ class Judged(Message, frozen=True, kw_only=True, tag="judged"):
 
     as_of_ms: int
     open: tuple[str, ...] = ()  # ids of the incidents that stand
+    behind: bool = False  # the windows are, and were left out: then they were read up to `as_of_ms`, events further
 
 
 class Control(Message, frozen=True, kw_only=True, tag="control"):

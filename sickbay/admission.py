@@ -47,10 +47,18 @@ class Admission:
     require_signed: bool = False
     controllers: frozenset[str] = frozenset()
     _checked: set[tuple[str, tuple[Name, ...]]] = field(default_factory=set)
+    _keys: dict[str, bytes] = field(default_factory=dict)
 
     def key_of(self, host: str) -> bytes | None:
         """A host's secret, None where no key is known."""
-        return None if self.key is None else host_key(self.key, host)
+        if self.key is None:
+            return None
+        known = self._keys.get(host)
+        if known is None:
+            if len(self._keys) >= MAX_CHECKED:
+                self._keys.clear()
+            known = self._keys[host] = host_key(self.key, host)
+        return known
 
     def message(self, record: Record) -> Admitted:
         """The message in a record. Raises ValueError for what cannot be read or is not let in."""

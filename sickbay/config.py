@@ -57,7 +57,8 @@ def placed(config: Config, folder: Path) -> Config:
     """The settings with every relative file and folder taken from `folder`."""
     for section, keys in PATHS.items():
         table = getattr(config, section)
-        found = {key: str(folder / getattr(table, key)) for key in keys if getattr(table, key)}
+        named = {key: text for key in keys if (text := getattr(table, key)) and "://" not in text}
+        found = {key: str(folder / text) for key, text in named.items()}
         config = msgspec.structs.replace(config, **{section: msgspec.structs.replace(table, **found)})
     return config
 

@@ -1,28 +1,44 @@
 """What the archive holds, as lazy polars frames: for notebooks, reports and boards. Needs polars and deltalake only.
 
-    history = History(Path("/var/lib/sickbay/archive"))
+    history = History("/var/lib/sickbay/archive")  # or History(place("s3://bucket/sickbay", endpoint="http://..."))
     history.events(since=datetime(2026, 3, 1, tzinfo=UTC)).filter(pl.col("host") == "n3").collect()
 
-Every row has `time` (when what it speaks of happened, UTC), `append_ms`, `partition` and `offset`. A range of time is
-`since` (inclusive) to `until` (exclusive), as a datetime or in milliseconds; only the files that may hold it are read.
+Every row has `time` (when what it speaks of happened, UTC), and as long as it is what one record told also `append_ms`,
+`partition` and `offset`. A range of time is `since` (inclusive) to `until` (exclusive), as a datetime or in
+milliseconds; only the files that may hold it are read. Telemetry is there at full rate for a time, then as one-minute
+rows; `telemetry_over` gives the best there is. What is asked most after a night is in `sickbay.post_mortem`.
+
+Other engines read the same files: `files` names them (the columns `day` and `hour` stand in their paths).
 """
 
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import msgspec
 import polars as pl
 
+from sickbay.archive_place import Place, coarse, place, telemetry
+from sickbay.components import Kind
 from sickbay.log.reading import Logged
 from sickbay.messages import Incident, Message
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 M = TypeVar("M", bound=Message)
 
 Moment: TypeAlias = datetime | int
 AHEAD = timedelta(seconds=2)  # a row's time is at most so much after its append time, by which files are kept
 SENT = ("sender", "incarnation", "sequence")
+STRAY = 24  # the hour under which telemetry lies that came days late
+KEYS = ("component", "time", "step_ms")
+PLACE = ("day", "time", "component", "end_ms")
+OWN = frozenset(
+    {"day", "hour", "time", "partition", "offset", "append_ms", "topic", "key", "component", "at_ms", *SENT}
+)  # of a row of telemetry: the rest are values
+MADE = "sickbay/minutes/0"  # the position of one-minute tables: the hour (since 1970) from which on there are none yet
 
 
 class NoArchive(Exception):
@@ -30,30 +46,39 @@ class NoArchive(Exception):
 
 
 class History:
-    """The archive below `path`. Raises NoArchive."""
+    """The archive at `path`, a folder or a `Place`. Raises NoArchive."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = Path(path)
-        if not self.tables:
+    def __init__(self, path: Place | Path | str) -> None:
+        self.place = place(path)
+        self.path = self.place.root
+        if not self.place.is_there():
             raise NoArchive(f"{self.path}: no archive here: name the folder of [archive] path, written by `sickbay up`")
 
     @property
     def tables(self) -> tuple[str, ...]:
         """The names of the tables that are there."""
-        return tuple(sorted(log.parent.name for log in self.path.glob("*/_delta_log")))
+        return self.place.tables()
 
     def scan(self, table: str, since: Moment | None = None, until: Moment | None = None) -> pl.LazyFrame:
         """A table as it was written, row for row. Raises NoArchive."""
-        if table not in self.tables:
+        frame = pl.scan_delta(self._opened(table))
+        if since is not None:
+            begin = moment(since)
+            frame = frame.filter(pl.col("day") >= (begin - AHEAD).date(), pl.col("time") >= begin)
+        return frame if until is None else frame.filter(pl.col("time") < moment(until))
+
+    def files(self, table: str) -> list[str]:
+        """The parquet files that the table consists of now. Raises NoArchive."""
+        return self._opened(table).file_uris()
+
+    def _opened(self, table: str) -> "DeltaTable":
+        if not self.place.holds(table):
             raise NoArchive(f"{self.path}: no table {table!r}; there are {', '.join(self.tables)}")
         try:
-            frame = pl.scan_delta(str(self.path / table))
+            from deltalake import DeltaTable
         except ImportError:
             raise NoArchive("reading an archive needs deltalake: pip install 'sickbay[archive]'") from None
-        if since is not None:
-            begin = _datetime(since)
-            frame = frame.filter(pl.col("day") >= (begin - AHEAD).date(), pl.col("time") >= begin)
-        return frame if until is None else frame.filter(pl.col("time") < _datetime(until))
+        return DeltaTable(self.place.table(table), storage_options=self.place.asked())
 
     def events(self, since: Moment | None = None, until: Moment | None = None) -> pl.LazyFrame:
         """Events; one that its agent sent twice is there once."""
@@ -84,9 +109,49 @@ class History:
         return self.scan(f"features_{table}", since, until)
 
     def telemetry(self, table: str, since: Moment | None = None, until: Moment | None = None) -> pl.LazyFrame:
-        """Telemetry that came too late for windows, as it was measured; each value once."""
-        rows = self.scan(f"telemetry_{table}", since, until).sort("partition", "offset")
-        return rows.unique([*SENT, "component", "at_ms"], keep="first", maintain_order=True)
+        """Telemetry at full rate, as it was measured, each value once; what came too late for windows too."""
+        rows = self._full(table, since, until)
+        return rows.sort("partition", "offset").unique([*SENT, "component", "at_ms"], keep="first", maintain_order=True)
+
+    def minutes(self, table: str, since: Moment | None = None, until: Moment | None = None) -> pl.LazyFrame:
+        """One-minute rows of telemetry that is no longer kept at full rate: `n`, of a gauge `x`, `x__min`, `x__max`, of
+        a counter `x__increase`; `time` is the minute's end."""
+        return self.scan(coarse(table), since, until)
+
+    def telemetry_over(
+        self,
+        table: str,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        where: pl.Expr | None = None,
+    ) -> pl.LazyFrame:
+        """The best there is of each moment, in one shape: gauges `x`, `x__min`, `x__max`, counters `x__increase` since
+        the row before; `step_ms` 60000 where only minutes are left, else 0. `where` chooses components (see `of_host`):
+        only then little is read."""
+        chosen = pl.lit(True) if where is None else where
+        full = self._full(table, since, until).filter(chosen)
+        if (made := self._made(table)) is None:
+            return _stepped(full)
+        kept = full.filter(pl.col("time") >= made)
+        old = self.minutes(table, since, until).filter(chosen, pl.col("time") <= made)
+        shape = old.collect_schema()
+        minutes = old.with_columns(pl.lit(60_000, pl.Int64).alias("step_ms"))
+        return pl.concat([minutes, _stepped(kept)], how="diagonal").select(*KEYS, *(n for n in shape if n not in PLACE))
+
+    def _full(self, table: str, since: Moment | None, until: Moment | None) -> pl.LazyFrame:
+        rows = self.scan(telemetry(table), since, until)
+        if until is None or "hour" not in rows.collect_schema():
+            return rows
+        end = moment(until)  # strays lie where they came, all else where it was measured
+        here = (pl.col("day") < end.date()) | ((pl.col("day") == end.date()) & (pl.col("hour") <= end.hour))
+        return rows.filter(here | (pl.col("hour") == STRAY))
+
+    def _made(self, table: str) -> datetime | None:
+        """Until when there are one-minute rows in the place of full ones."""
+        if not self.place.holds(coarse(table)):
+            return None
+        hour = self._opened(coarse(table)).transaction_version(MADE)
+        return None if hour is None else datetime.fromtimestamp(hour * 3600, UTC)
 
     def gaps(self) -> pl.LazyFrame:
         """What retention removed before the archive had it: offsets `from_offset` to `to_offset` (exclusive)."""
@@ -100,6 +165,34 @@ class History:
         return found[0].message
 
 
+def of_host(host: str, kind: str) -> pl.Expr:
+    """Rows of a host's components of one kind: a range of names, so that most of each file is passed over."""
+    if kind == Kind.HOST:
+        return pl.col("component") == f"host:{host}"
+    return pl.col("component").is_between(pl.lit(f"{kind}:{host}/"), pl.lit(f"{kind}:{host}0"), closed="left")
+
+
+def _stepped(rows: pl.LazyFrame) -> pl.LazyFrame:
+    """Rows at full rate in the shape of `telemetry_over`."""
+    types = {name: dtype for name, dtype in rows.collect_schema().items() if name not in OWN}
+    counters = [name for name, dtype in types.items() if dtype == pl.Int64]
+    gauges = [name for name in types if name not in counters]
+    once = rows.sort("component", "time").unique(["component", "time"], keep="first", maintain_order=True)
+    return once.select(
+        "component",
+        "time",
+        pl.lit(0, pl.Int64).alias("step_ms"),
+        *(pl.col(name).cast(pl.Float32).alias(f"{name}{kind}") for name in gauges for kind in ("", "__min", "__max")),
+        *(_increase(name).alias(f"{name}__increase") for name in counters),
+    )
+
+
+def _increase(name: str) -> pl.Expr:
+    """Since the row before; missing where it fell, as a counter that starts anew does."""
+    grown = pl.col(name).diff().over("component")
+    return pl.when(grown >= 0).then(grown).cast(pl.Float32)
+
+
 def told(rows: pl.LazyFrame, kind: type[M]) -> list[Logged[M]]:
     """The messages in the rows' `record`, with all their parts, in the order of the rows; one that this version cannot
     read is left out."""
@@ -110,10 +203,11 @@ def told(rows: pl.LazyFrame, kind: type[M]) -> list[Logged[M]]:
     return found
 
 
-def _datetime(moment: Moment) -> datetime:
-    if isinstance(moment, int):
-        return datetime.fromtimestamp(moment / 1000, UTC)
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+def moment(at: Moment) -> datetime:
+    """A moment as a datetime in UTC."""
+    if isinstance(at, int):
+        return datetime.fromtimestamp(at / 1000, UTC)
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
 
 
 def _newest(frame: pl.LazyFrame) -> pl.LazyFrame:

@@ -20,6 +20,8 @@ from sickbay.schema import MISSING_COUNTER, TABLES, Table, Type
 
 MAX_COLUMNS = 512  # of a layout; our widest table has 38
 MAX_LAYOUTS = 4096  # that a reader learns: hostile schemas must not fill its memory
+MAX_PLANS = 50_000  # shapes of frames: a host sends two or three
+MAX_TAIL = 4096  # bytes of devices and dictionaries kept for the next frame of a plan: a host has some 1,000
 MAX_DICTIONARY_BYTES = 64 << 20  # of name lists kept for the next frame: 100,000 hosts have some 60 MB
 
 ColumnName = str
@@ -121,6 +123,26 @@ class Alignment:
         return aligned
 
 
+@dataclass(slots=True)
+class Plan:
+    """Where the tables of a sender's frames lie: as its frames are alike, worked out and checked once.
+
+    `layouts` and `rows`: of each table. `at`: offsets of times, counters, gauges and of the tail, where devices and
+    dictionaries stand; `tail`, `devices` and `names`: those of the newest frame, checked.
+    """
+
+    host: str
+    layouts: tuple[Layout, ...]
+    rows: tuple[int, ...]
+    told: tuple[int, ...]  # names in each dictionary
+    dictionaries: tuple[int, ...]  # bytes of each
+    at: tuple[int, int, int, int]
+    end: int
+    tail: bytes = b""
+    devices: tuple[NDArray[np.uint16], ...] = ()
+    names: tuple[tuple[Name, ...], ...] = ()
+
+
 class Schemas:
     """What a reader knows: its own tables, and every layout it learned. One per process or task."""
 
@@ -131,6 +153,7 @@ class Schemas:
         self._alignments: dict[int, Alignment] = {}
         self.dictionaries: dict[bytes, tuple[Name, ...]] = {}
         self._dictionary_bytes = 0
+        self.plans: dict[bytes, Plan] = {}
 
     def learn(self, layout: Layout) -> None:
         """Know a layout from now on. Raises ValueError beyond MAX_LAYOUTS."""
@@ -152,6 +175,12 @@ class Schemas:
             self.dictionaries.clear()
             self._dictionary_bytes = len(dictionary)
         self.dictionaries[dictionary] = names
+
+    def keep_plan(self, shape: bytes, plan: Plan) -> None:
+        """Know the shape of a frame again by its bytes; all are forgotten when there are too many."""
+        if len(self.plans) >= MAX_PLANS:
+            self.plans.clear()
+        self.plans[shape] = plan
 
     def own(self, table: str) -> Layout | None:
         """The reader's own layout of a table, None for a table it does not know."""

@@ -4,7 +4,7 @@ Records arrive in parts (one init line per rank, one row per job) and are merged
 a job ends the earlier one where no end is told. `at` gives the state of one moment; it keeps the last few.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
@@ -19,6 +19,7 @@ WAITING = frozenset({"pending", "requeued", "requeue_hold", "special_exit"})  # 
 
 _BEGIN, _END = -(2**63), 2**63
 _KEPT_VIEWS = 8  # moments that one round of diagnosis asks for: window ends and a few onsets
+_KEPT_PARTS = 64  # groups of hosts that are asked for again
 
 
 class _Attempt:
@@ -77,6 +78,14 @@ class PlacementView:
     def jobs(self) -> tuple[Placement, ...]:
         """Every attempt that runs then."""
         return tuple(attempt.placement for attempt in self._attempts)
+
+    def alone(self) -> dict[str, str]:
+        """Host -> the job on it, of hosts on which just one attempt runs: it is that of each of their parts."""
+        return {host: found[0].placement.job for host, found in self._on_host.items() if len(found) == 1}
+
+    def shared(self) -> list[str]:
+        """Hosts on which several attempts run."""
+        return [host for host, found in self._on_host.items() if len(found) > 1]
 
     def jobs_of(self, component: Name) -> tuple[Placement, ...]:
         """The attempts that run on a component: those whose ranks name it, else all on its host."""
@@ -140,6 +149,7 @@ class Placements:
     def __init__(self, placements: Iterable[Placement] = ()) -> None:
         self._known = _merged({}, placements)
         self._views: dict[int, PlacementView] = {}
+        self._parts: dict[frozenset[str], Placements] = {}
 
     def __iter__(self) -> Iterator[Placement]:
         """The merged placements, by job and attempt."""
@@ -164,6 +174,25 @@ class Placements:
         }
         return kept
 
+    def of_hosts(self, hosts: Iterable[str]) -> "Placements":
+        """Those of every job that ever ran on one of the hosts: all that tells what ran there."""
+        jobs = frozenset(job for host in hosts for job in self._jobs_on.get(host, ()))
+        if jobs not in self._parts:
+            while len(self._parts) >= _KEPT_PARTS:
+                self._parts.pop(next(iter(self._parts)))
+            self._parts[jobs] = part = Placements()
+            keys = sorted(key for job in jobs for key in self._attempts[job])
+            part._known = {key: self._known[key] for key in keys}
+        return self._parts[jobs]
+
+    def changes(self, after_ms: int, before_ms: int) -> list[int]:
+        """When attempts begin or end between two times, in order."""
+        return self._changes[bisect_right(self._changes, after_ms) : bisect_left(self._changes, before_ms)]
+
+    def epoch(self, at_ms: int) -> int:
+        """The same number for times between which no attempt begins or ends."""
+        return bisect_right(self._changes, at_ms)
+
     def at(self, at_ms: int | None = None) -> PlacementView:
         """What ran at that time; None = now, after everything known (what is over without a told end runs no more)."""
         epoch = len(self._changes) if at_ms is None else bisect_right(self._changes, at_ms)
@@ -173,6 +202,21 @@ class Placements:
                 self._views.pop(next(iter(self._views)))
             self._views[key] = PlacementView(self._running(at_ms))
         return self._views[key]
+
+    @cached_property
+    def _jobs_on(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for (job, _), attempt in self._known.items():
+            for host in attempt.hosts:
+                found.setdefault(host, set()).add(job)
+        return found
+
+    @cached_property
+    def _attempts(self) -> dict[str, list[tuple[str, int]]]:
+        found: dict[str, list[tuple[str, int]]] = {}
+        for key in self._known:
+            found.setdefault(key[0], []).append(key)
+        return found
 
     @cached_property
     def _spans(self) -> list[_Span]:

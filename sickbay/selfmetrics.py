@@ -49,6 +49,10 @@ LOG_COMMIT = Metric("kernel", "log_commit", "seconds", "histogram", ("group",), 
 LOG_LAG = Metric(
     "kernel", "log_lag", "seconds", "gauge", ("group", "topic", "partition"), "Age of the committed frontier."
 )
+LOG_HIDDEN = Metric(
+    "kernel", "log_hidden", "seconds", "gauge", ("topic", "partition"),
+    "For how long an open transaction has hidden the end of a partition: the last stable offset stands still.",
+)  # fmt: skip
 LOG_BLIND = Metric("kernel", "log_blind", "records", "counter", ("topic",), "Removed before a processor read them.")
 LOG_DUPLICATE = Metric("kernel", "log_duplicate", "records", "counter", ("topic",), "Told twice by a sender: dropped.")
 LOG_MISSED = Metric(
@@ -70,6 +74,12 @@ SOURCE_STATE = Metric(
 )  # fmt: skip
 WINDOWS_CLOSED = Metric("streams", "closed", "windows", "counter", ("table",), "Windows closed.")
 ROWS_LATE = Metric("streams", "late", "rows", "counter", ("table",), "Rows that came after their window had closed.")
+WINDOWS_STALE = Metric(
+    "streams", "stale", "windows", "counter", ("table",), "Windows closed before their side inputs were complete."
+)
+ROWS_CLAMPED = Metric(
+    "streams", "clamped", "rows", "counter", ("table",), "Rows stamped more than 2 s ahead of their append: clamped."
+)
 CLAIMS_MADE = Metric("diagnosis", "made", "claims", "counter", ("detector",), "Evidence records put out.")
 DETECTOR_ERRORS = Metric("diagnosis", "detector", "errors", "counter", ("detector",), "Failures of detectors.")
 INCIDENTS_OPEN = Metric("diagnosis", "open", "incidents", "gauge", ("verdict",), "Incidents open now.")
@@ -129,15 +139,19 @@ ARCHIVE_LOST = Metric(
     "streams", "archive_lost", "records", "counter", ("topic",), "Removed by retention before the archive had them."
 )
 ARCHIVE_ERRORS = Metric("streams", "archive", "errors", "counter", ("kind",), "Writes of the archive in vain.")
+ARCHIVE_UPKEEP = Metric(
+    "streams", "archive_upkeep", "hours", "counter", ("table", "what"),
+    "Hours of archived telemetry that were sorted, made into minutes or removed.",
+)  # fmt: skip
 ARCHIVE_SINCE = Metric(
     "streams", "archive_complete_since", "seconds", "gauge", (), "When the archive last had all, in seconds since 1970."
 )
 
 METRICS: tuple[Metric, ...] = (
-    LOG_APPENDED, LOG_READ, LOG_ERRORS, LOG_COMMIT, LOG_LAG, LOG_BLIND, LOG_DUPLICATE, LOG_MISSED,
+    LOG_APPENDED, LOG_READ, LOG_ERRORS, LOG_COMMIT, LOG_LAG, LOG_HIDDEN, LOG_BLIND, LOG_DUPLICATE, LOG_MISSED,
     LOG_FOUND,
     WIRE_DECODED, WIRE_DROPPED, FORMATS_SKIPPED, PROBE_DURATION, PROBE_FAILED, SOURCE_STATE,
-    WINDOWS_CLOSED, ROWS_LATE,
+    WINDOWS_CLOSED, ROWS_LATE, WINDOWS_STALE, ROWS_CLAMPED,
     CLAIMS_MADE, DETECTOR_ERRORS, INCIDENTS_OPEN, ONSET_TO_INCIDENT,
     SCHEDULER_ERRORS, ONSET_TO_HOLD,
     HEARTBEAT_AGE, DEAD_LETTERS, SPOOL_BYTES, SPOOL_DROPPED, EVENTS_SENT,
@@ -145,7 +159,7 @@ METRICS: tuple[Metric, ...] = (
     ACTIONS_CHANGED, TARGETS_HELD,
     ALERTS_STANDING, ALERTS_SENT, ALERT_ERRORS, INCIDENT_SINCE,
     LISTEN_ACCEPTED, LISTEN_REFUSED,
-    ARCHIVED, ARCHIVE_DAMAGED, ARCHIVE_LOST, ARCHIVE_ERRORS, ARCHIVE_SINCE,
+    ARCHIVED, ARCHIVE_DAMAGED, ARCHIVE_LOST, ARCHIVE_ERRORS, ARCHIVE_UPKEEP, ARCHIVE_SINCE,
 )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 MAX_SENDERS = 200_000  # the longest silent ones are forgotten beyond
-REMEMBERED = 1024  # numbers behind the newest by which a repeated record is known: some batches of a producer
+REMEMBERED = 1024  # numbers up to the newest by which a repeated record is known: some batches of a producer
 MAX_HOLES = 64  # of one sender: of more, the oldest count as lost
 
 
@@ -24,11 +24,27 @@ class Place(NamedTuple):
     found: bool = False
 
 
+_AGAIN, _NEXT = Place(False, 0), Place(True, 0)
+_ALL = (1 << REMEMBERED) - 1
+
+
 @dataclass(slots=True)
 class _Sender:
     newest: int
-    seen: set[int] = field(default_factory=set)  # within REMEMBERED of the newest
+    seen: int = 1  # bit k: the number that lies k before the newest one; a set of them would take 200 kB a sender
     holes: list[tuple[int, int]] = field(default_factory=list)  # first and last missing number, ascending
+
+    def told(self, number: int) -> bool:
+        """Takes a number; whether it was there before."""
+        back = self.newest - number
+        if back < 0:
+            self.seen = (self.seen << -back | 1) & _ALL if -back < REMEMBERED else 1
+            self.newest = number
+        elif back < REMEMBERED:
+            if self.seen >> back & 1:
+                return True
+            self.seen |= 1 << back
+        return False
 
     def opened(self, first: int, last: int) -> None:
         self.holes.append((first, last))
@@ -56,19 +72,17 @@ class Sequences:
         key = (topic, host, incarnation)
         sender = self._senders.get(key)
         if sender is None:
-            self._senders[key] = _Sender(sequence, {sequence})
+            self._senders[key] = _Sender(sequence)
             if len(self._senders) > MAX_SENDERS:
                 self._senders.popitem(last=False)
             return Place(True, 0)
         self._senders.move_to_end(key)
-        if sequence in sender.seen:
-            return Place(False, 0)
-        missed = max(0, sequence - sender.newest - 1)
-        found = sequence < sender.newest and sender.filled(sequence)
+        newest = sender.newest
+        if sender.told(sequence):
+            return _AGAIN
+        if sequence == newest + 1:
+            return _NEXT
+        missed = max(0, sequence - newest - 1)
         if missed:
-            sender.opened(sender.newest + 1, sequence - 1)
-        sender.seen.add(sequence)
-        sender.newest = max(sender.newest, sequence)
-        if len(sender.seen) > 2 * REMEMBERED:
-            sender.seen = {one for one in sender.seen if one > sender.newest - REMEMBERED}
-        return Place(True, missed, found)
+            sender.opened(newest + 1, sequence - 1)
+        return Place(True, missed, sequence < newest and sender.filled(sequence))

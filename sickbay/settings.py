@@ -60,6 +60,10 @@ class LogSettings(Section, frozen=True, kw_only=True, forbid_unknown_fields=True
     session_s: Annotated[
         float, Meta(ge=0.5, le=300, description="seconds of silence after which Kafka gives a process's tasks away")
     ] = 10.0
+    lead_session_s: Annotated[
+        float,
+        Meta(ge=0.5, le=300, description="the same for the one active diagnosis; brokers refuse less than they allow"),
+    ] = 3.0
     tls: Annotated[bool, Meta(description="true: TLS to the brokers")] = False
     ca_file: Annotated[str, Meta(description="certificates to trust; empty: the system's")] = ""
     certificate_file: Annotated[str, Meta(description="the client's certificate, where brokers want one")] = ""
@@ -198,8 +202,28 @@ class Alerts(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Archive(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`[archive]`: Delta tables of what the log held."""
 
-    path: Annotated[str, Meta(description="a folder; empty: no archive")] = ""
+    path: Annotated[
+        str, Meta(description="a folder, or s3://bucket/prefix (credentials: AWS_* variables); empty: no archive")
+    ] = ""
     every_s: Annotated[float, Meta(ge=0.5, le=3600, description="seconds between writes, 0.5 to 3600")] = 60.0
+    endpoint: Annotated[
+        str,
+        Meta(
+            pattern=r"^(https?://[^\s?#]+)?$",
+            description="an S3-compatible store of your own, such as http://127.0.0.1:9000; empty: the region's",
+        ),
+    ] = ""
+    region: Annotated[str, Meta(description="of the bucket; empty: us-east-1, or AWS_REGION")] = ""
+    telemetry: Annotated[bool, Meta(description="true: keep telemetry at full rate too")] = True
+    full_rate_hours: Annotated[
+        int, Meta(ge=24, le=87_600, description="hours, from 24: older telemetry becomes one-minute rows")
+    ] = 48
+    keep_days: Annotated[
+        int, Meta(ge=0, le=36_500, description="days before rows are removed, facts and the ledger never; 0: for ever")
+    ] = 365
+    replaced_hours: Annotated[
+        int, Meta(ge=1, le=8760, description="hours that replaced files stay for who reads them, 1 to 8760")
+    ] = 168
 
 
 class Metrics(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -208,6 +232,10 @@ class Metrics(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):
     listen: Annotated[
         str, Meta(pattern=r"^([^\s]*:\d+)?$", description="host:port to serve /metrics and /ready on; empty: nowhere")
     ] = ""
+    behind_s: Annotated[
+        float,
+        Meta(ge=10, le=3600, description="a group or transaction that stands still for so many seconds is an incident"),
+    ] = 30.0
 
 
 class Windows(Section, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -19,7 +19,7 @@ copying: nothing in a payload can abort it, or make it allocate more than a smal
 import hmac
 import struct
 from collections.abc import Callable, Sequence
-from itertools import accumulate, pairwise, repeat
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 import crc32c
@@ -27,8 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sickbay.components import Name
-from sickbay.frames import MAX_MS, MAX_NAMES, UNCLEAN, Frame, Matrix, matrix_of, strange, strange_names, strange_numbers
-from sickbay.layouts import Schemas
+from sickbay.frames import MAX_MS, MAX_NAMES, UNCLEAN, Frame, Matrix, matrix_of, strange, strange_names, strange_values
+from sickbay.layouts import MAX_TAIL, Plan, Schemas
 from sickbay.schema import Samples
 
 MAGIC = b"SBF1"
@@ -41,6 +41,7 @@ MAC_BYTES = 16
 _HEADER = struct.Struct("<4sBBHIIQQqiI")
 _TABLE = struct.Struct("<QIIHHHH")
 _CRC = slice(12, 16)  # where the header keeps it: that field is left out of the sum
+_SHAPE = slice(4, 12)  # of the header: flags, tables, size of the host, size of all
 _SIGNED, _FLAGS_AT = 1, 4  # the bit, and the byte of the header that it is in
 _NO_OFFSET = -(2**31)
 
@@ -162,15 +163,20 @@ def decode(payload: bytes, schemas: Schemas, *, key: Key | None = None) -> Frame
     Raises FrameError that says why, and layouts.UnknownLayout where the schemas topic must be read first.
     """
     head = _head(payload)
-    host, at = _host(payload, head)
+    start = _HEADER.size + head.host_size + -head.host_size % 8
+    shape = payload[_SHAPE] + payload[_HEADER.size : start + head.tables * _TABLE.size]
+    plan = schemas.plans.get(shape)
+    host = plan.host if plan else _host(payload, head)[0]
     end = head.size - (MAC_BYTES if head.flags & _SIGNED else 0)
     view = memoryview(payload)
     _check_sum(view, head, end)
     verified = key is not None and _check_mac(payload, view, head, host, end, key)
-    shapes, at = _shapes(payload, head, at, end)
-    tables = _tables(payload, shapes, schemas, at)
+    if plan is None:
+        plan = _plan(payload, head, host, start, end, schemas)
+        schemas.keep_plan(shape, plan)
+    tables, span = _tables(payload, plan, schemas)
     offset = None if head.offset == _NO_OFFSET else head.offset
-    return Frame(host, head.sequence, head.incarnation, head.sent_ms, offset, verified, tables)
+    return Frame(host, head.sequence, head.incarnation, head.sent_ms, offset, verified, tables, *span)
 
 
 def host_of(payload: bytes) -> str:
@@ -256,50 +262,72 @@ def _shapes(payload: bytes, head: _Head, at: int, end: int) -> tuple[list[_Shape
     return shapes, stop
 
 
-def _tables(payload: bytes, shapes: Sequence[_Shape], schemas: Schemas, at: int) -> tuple[Matrix, ...]:
-    """All matrices as views. Each kind of number lies in one piece, so that one look checks it for all tables."""
-    rows, tall, wide = (
-        [s.rows for s in shapes],
-        [s.rows * s.counters for s in shapes],
-        [s.rows * s.gauges for s in shapes],
-    )
-    times = np.frombuffer(payload, "<i8", sum(rows), at)
-    counters = np.frombuffer(payload, "<i8", sum(tall), at := at + times.nbytes)
-    gauges = np.frombuffer(payload, "<f4", sum(wide), at := at + counters.nbytes)
-    device = np.frombuffer(payload, "<u2", sum(rows), at := at + gauges.nbytes)
-    if reason := strange_numbers(times, counters, gauges):
+def _plan(payload: bytes, head: _Head, host: str, at: int, end: int, schemas: Schemas) -> Plan:
+    """How a frame of this shape is read. Raises FrameError, and UnknownLayout."""
+    shapes, at = _shapes(payload, head, at, end)
+    layouts = tuple(schemas.layout(shape.layout_id) for shape in shapes)
+    for shape, layout in zip(shapes, layouts, strict=True):
+        if (shape.gauges, shape.counters) != (len(layout.gauges), len(layout.counters)):
+            raise FrameError(f"{shape.gauges} gauges and {shape.counters} counters are not those of {layout.table}")
+    rows = tuple(shape.rows for shape in shapes)
+    counters = at + 8 * sum(rows)
+    gauges = counters + 8 * sum(shape.rows * shape.counters for shape in shapes)
+    tail = gauges + 4 * sum(shape.rows * shape.gauges for shape in shapes)
+    names, dictionaries = tuple(shape.names for shape in shapes), tuple(shape.dictionary for shape in shapes)
+    return Plan(host, layouts, rows, names, dictionaries, (at, counters, gauges, tail), end)
+
+
+def _tables(payload: bytes, plan: Plan, schemas: Schemas) -> tuple[tuple[Matrix, ...], tuple[int, int]]:
+    """All matrices as views, and the first and last time of their rows. Each kind of number lies in one piece, so that
+    one look checks it for all tables."""
+    at, wide_at, tall_at = plan.at[0], plan.at[2], plan.at[1]
+    times = np.frombuffer(payload, "<i8", (tall_at - at) // 8, at)
+    counters = np.frombuffer(payload, "<i8", (wide_at - tall_at) // 8, tall_at)
+    gauges = np.frombuffer(payload, "<f4", (plan.at[3] - wide_at) // 4, wide_at)
+    span = (int(np.minimum.reduce(times)), int(np.maximum.reduce(times))) if len(times) else (0, -1)
+    if reason := strange_values(span, counters, gauges):
         raise FrameError(reason)
-    at += device.nbytes
-    dictionaries = _pieces(payload, [s.dictionary for s in shapes], at)
-    pieces = (dictionaries, _pieces(device, rows), _pieces(times, rows), _pieces(gauges, wide), _pieces(counters, tall))
-    return tuple(map(_matrix, shapes, repeat(schemas), *pieces))
+    devices, names = _tail(payload, plan, schemas)
+    found, tall, wide, row = [], 0, 0, 0
+    for place, layout in enumerate(plan.layouts):
+        rows, wider, taller = plan.rows[place], len(layout.gauges), len(layout.counters)
+        found.append(
+            Matrix(
+                layout,
+                names[place],
+                devices[place],
+                times[row : (row := row + rows)],
+                gauges[wide : (wide := wide + rows * wider)].reshape(rows, wider),
+                counters[tall : (tall := tall + rows * taller)].reshape(rows, taller),
+            )
+        )
+    return tuple(found), span
+
+
+def _tail(
+    payload: bytes, plan: Plan, schemas: Schemas
+) -> tuple[tuple[NDArray[np.uint16], ...], tuple[tuple[Name, ...], ...]]:
+    """The devices and names of each table: those of the sender's frame before, where they are the same bytes."""
+    tail = payload[plan.at[3] : plan.end]
+    if plan.tail == tail and plan.names:
+        return plan.devices, plan.names
+    device = np.frombuffer(tail, "<u2", sum(plan.rows))
+    devices, names = tuple(_pieces(device, plan.rows)), list[tuple[Name, ...]]()
+    for place, dictionary in enumerate(_pieces(tail, plan.dictionaries, device.nbytes)):
+        names.append(_names(dictionary, schemas))
+        if len(names[-1]) != plan.told[place]:
+            raise FrameError(f"{len(names[-1])} names in the dictionary, {plan.told[place]} told")
+        if plan.rows[place] and int(devices[place].max()) >= len(names[-1]):
+            raise FrameError("a row speaks of a component that is not in the dictionary")
+    if len(tail) <= MAX_TAIL:
+        plan.tail, plan.devices, plan.names = tail, devices, tuple(names)
+    return devices, tuple(names)
 
 
 def _pieces(whole: Any, sizes: Sequence[int], at: int = 0) -> list[Any]:
     """Consecutive slices of these sizes."""
     ends = list(accumulate(sizes, initial=at))
     return [whole[start:end] for start, end in pairwise(ends)]
-
-
-def _matrix(
-    shape: _Shape,
-    schemas: Schemas,
-    dictionary: bytes,
-    device: NDArray[np.uint16],
-    times: NDArray[np.int64],
-    gauges: NDArray[np.float32],
-    counters: NDArray[np.int64],
-) -> Matrix:
-    layout = schemas.layout(shape.layout_id)
-    if (shape.gauges, shape.counters) != (len(layout.gauges), len(layout.counters)):
-        raise FrameError(f"{shape.gauges} gauges and {shape.counters} counters are not those of {layout.table}")
-    names = _names(dictionary, schemas)
-    if len(names) != shape.names:
-        raise FrameError(f"{len(names)} names in the dictionary, {shape.names} told")
-    if shape.rows and int(device.max()) >= len(names):
-        raise FrameError("a row speaks of a component that is not in the dictionary")
-    wide, tall = gauges.reshape(shape.rows, shape.gauges), counters.reshape(shape.rows, shape.counters)
-    return Matrix(layout, names, device, times, wide, tall)
 
 
 def _names(dictionary: bytes, schemas: Schemas) -> tuple[Name, ...]:

@@ -5,22 +5,28 @@ no harm: one of them loses each race and reads on from where the other stands. A
 its own position, and a record is read from the lowest one on and taken by those tables only that lack it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import polars as pl
 
-from sickbay.log import Bounds, Log, OffsetOutOfRange, Reader, Record, Task, wall_ms
-from sickbay.topics import BACKFILL, Topic
-from streams.archive_rows import PLACE, TOPICS, Damaged, Reading, Row, frame_of, tables_of
+from sickbay.archive_place import Place, place
+from sickbay.log import Bounds, Log, OffsetOutOfRange, Reader, Record, Task, tasks_of, wall_ms
+from sickbay.topics import BACKFILL, TELEMETRY, Topic
+from streams import archive_telemetry
+from streams.archive_rows import PLACE, TOPICS, Messages, Reading, tables_of
 from streams.archive_table import ArchiveTable, Beaten
+from streams.archive_telemetry import Frames, Telemetry
 
 BATCH_RECORDS, BATCH_BYTES = 20_000, 16 << 20  # read for one commit
+FULL_RECORDS, FULL_BYTES = 100_000, 64 << 20  # the same of telemetry: some 4 s of 100,000 accelerators, 1 GB of memory
 READ_RECORDS, READ_BYTES = 500, 64 << 20  # asked of the log at once: its records may all be of the greatest size
 OWED_OFFSETS = 20_000  # passed by without a row (ticks, other tables' rows) before they are written down
+OWED_FRAMES = 2_000
+WIDER_READS = 8  # times as many records where those before were small
 GAPS = "gaps"
 GAP = pl.Schema(
     PLACE | {"table": pl.String(), "topic": pl.String(), "from_offset": pl.Int64(), "to_offset": pl.Int64()}
@@ -49,22 +55,48 @@ class _Batch(NamedTuple):
     full: bool
 
 
+class Read(Protocol):
+    """What a batch of records tells: rows by table, and how many records could not be read, with a reason."""
+
+    damaged: int
+    reason: str
+
+    def frame(self, table: str, schema: pl.Schema, at: Mapping[Task, int]) -> tuple[pl.DataFrame, int]:
+        """The rows of a table whose records stand at or after these offsets, and how many fit no column."""
+        ...
+
+
+class Source(NamedTuple):
+    """What fills some tables: topics, and how their records are read."""
+
+    topics: Sequence[Topic]
+    schemas: Mapping[str, pl.Schema]
+    read: Callable[[Sequence[Record]], Read]
+    records: int  # of one commit
+    bytes: int
+    owed: int  # offsets passed by without a row before they are written down
+    cut: Sequence[str] = ("day",)
+
+
 class Archive:
-    """All tables below `folder`. `reading` says how records are trusted."""
+    """All tables at `root`. `reading` says how records are trusted; with `frames` telemetry is kept too, under the
+    name of its topic; what came too late for windows is in the same tables."""
 
     def __init__(
         self,
         log: Log,
-        folder: Path,
+        root: Place | Path | str,
         reading: Reading | None = None,
         clock: Callable[[], int] = wall_ms,
-        topics: Sequence[str] | None = None,
+        topics: Sequence[str] = TOPICS,
+        frames: Frames | None = None,
     ) -> None:
-        self.gaps = ArchiveTable(folder, GAPS, GAP)
-        trust = reading or Reading()
-        topics = topics or (TOPICS if trust.decode is None else (*TOPICS, BACKFILL))
-        reader = log.reader()  # one for all: on Kafka it is a consumer of its own
-        self.feeds = {topic: Feed(reader, log.topics[topic], folder, self.gaps, trust, clock) for topic in topics}
+        root, trust, reader = place(root), reading or Reading(), log.reader()  # one for all: on Kafka it is a consumer
+        self.gaps = ArchiveTable(root, GAPS, GAP)
+        sources = {name: _messages(log.topics[name], trust) for name in topics}
+        if frames is not None:
+            sources[TELEMETRY] = _telemetry([log.topics[TELEMETRY], log.topics[BACKFILL]], frames)
+        self.feeds = {name: Feed(reader, source, root, self.gaps, clock) for name, source in sources.items()}
 
     @property
     def tables(self) -> Iterator[ArchiveTable]:
@@ -94,29 +126,49 @@ class Archive:
                 table.settle()
 
 
+def _messages(topic: Topic, reading: Reading) -> Source:
+    read = lambda records: Messages(records, reading)  # noqa: E731
+    return Source([topic], tables_of(topic.name), read, BATCH_RECORDS, BATCH_BYTES, OWED_OFFSETS)
+
+
+def _telemetry(topics: Sequence[Topic], frames: Frames) -> Source:
+    read = lambda records: Telemetry(records, frames)  # noqa: E731
+    return Source(
+        topics, archive_telemetry.schemas(), read, FULL_RECORDS, FULL_BYTES, OWED_FRAMES, archive_telemetry.CUT
+    )
+
+
 class Feed:
-    """One topic and the tables it fills."""
+    """Some topics and the tables they fill."""
 
     def __init__(
-        self,
-        reader: Reader,
-        topic: Topic,
-        folder: Path,
-        gaps: ArchiveTable,
-        reading: Reading,
-        clock: Callable[[], int],
+        self, reader: Reader, source: Source, root: Place, gaps: ArchiveTable, clock: Callable[[], int]
     ) -> None:
-        self.topic, self._reader, self._gaps, self._reading, self._clock = topic.name, reader, gaps, reading, clock
-        self._tasks = [Task(topic.name, partition) for partition in range(topic.partitions)]
-        self._limit = max(1, min(READ_RECORDS, READ_BYTES // topic.max_bytes))
+        self.topic, self.source = source.topics[0].name, source
+        self._reader, self._gaps, self._clock = reader, gaps, clock
+        self._tasks = tasks_of({topic.name: topic for topic in source.topics}, [topic.name for topic in source.topics])
+        self._limit = max(1, min(READ_RECORDS, READ_BYTES // max(topic.max_bytes for topic in source.topics)))
         self._turn = 0
         self._known: set[Task] = set()  # tasks whose log is the one that was archived
-        self.tables = [ArchiveTable(folder, name, schema) for name, schema in tables_of(topic.name).items()]
+        self.tables = [ArchiveTable(root, name, schema, source.cut) for name, schema in source.schemas.items()]
         bounds = {task: self._reader.bounds(task) for task in self._tasks}
         for table in self.tables:
             table.begin({task: kept.begin for task, kept in bounds.items()})
             for task, kept in bounds.items():
                 _same_log(task, table.at[task], kept)
+
+    def complete_ms(self) -> int:
+        """All that was appended before this is in the tables: the least append time that any ticked task was read to.
+
+        A task that nobody ticks was read to its end, as it stands now; where it was not, 0.
+        """
+        ticked = {topic.name for topic in self.source.topics if topic.driving}
+        last = [table.last.get(task, 0) for table in self.tables for task in self._tasks if task.topic in ticked]
+        unticked = [task for task in self._tasks if task.topic not in ticked]
+        at = {task: min(table.at[task] for table in self.tables) for task in unticked}
+        if any(self._reader.read(task, offset, 1) for task, offset in at.items()):
+            return 0
+        return min(last, default=0)
 
     def round(self) -> Written:
         """Read one batch and commit it to each table. After an error call `reload`."""
@@ -141,17 +193,23 @@ class Feed:
     def _batch(self) -> _Batch:
         """Records from the lowest position of any table on, a different task first each time."""
         batch = _Batch([], {}, {}, False)
-        size, self._turn = 0, (self._turn + 1) % len(self._tasks)
+        limit, size, self._turn = self._limit, 0, (self._turn + 1) % len(self._tasks)
         for task in self._tasks[self._turn :] + self._tasks[: self._turn]:
             offset = self._first(task)
-            while records := self._reader.read(task, offset, self._limit):
+            while records := self._reader.read(task, offset, limit):
                 batch.records.extend(records)
-                size += sum(len(record.value or b"") for record in records)
+                sizes = [len(record.value or b"") for record in records]
+                size += sum(sizes)
+                limit = self._wider(max(sizes))
                 batch.ends[task] = offset = records[-1].offset + 1
                 batch.last[task] = records[-1].append_ms
-                if len(batch.records) >= BATCH_RECORDS or size >= BATCH_BYTES:
+                if len(batch.records) >= self.source.records or size >= self.source.bytes:
                     return batch._replace(full=True)
         return batch
+
+    def _wider(self, largest: int) -> int:
+        """How many records to ask for where the last ones had at most so many bytes."""
+        return max(self._limit, min(READ_RECORDS, WIDER_READS * self._limit, READ_BYTES // max(1, 4 * largest)))
 
     def _first(self, task: Task) -> int:
         """The next offset to read. At first the record before it must be the one that was archived there."""
@@ -167,29 +225,21 @@ class Feed:
         return offset
 
     def _written(self, batch: _Batch, lost: int) -> Written:
-        rows, damaged, reason = self._rows(batch.records)
+        read = self.source.read(batch.records)
         counts: dict[str, int] = {}
+        unfit = 0
         for table in self.tables:
-            own = [row for row in rows if row.table == table.name and row.record.offset >= table.at[row.record.task]]
-            frame, unfit = frame_of(own, table.schema)
-            damaged += unfit
+            frame, more = read.frame(table.name, table.schema, table.at)
+            unfit += more
             if frame.height:
                 table.append(frame, batch.ends, batch.last)
                 counts[table.name] = frame.height
             else:
                 table.skip(batch.ends, batch.last)
-                if table.owed > OWED_OFFSETS:
+                if table.owed > self.source.owed:
                     table.settle()
-        return Written(counts, damaged, lost, batch.full, False, reason or ("a value fits no column" * (damaged > 0)))
-
-    def _rows(self, records: Sequence[Record]) -> tuple[list[Row], int, str]:
-        rows, damaged, reason = [], 0, ""
-        for record in records:
-            try:
-                rows += self._reading.rows(record)
-            except Damaged as error:
-                damaged, reason = damaged + 1, f"{record.topic}[{record.partition}] {record.offset}: {error}"
-        return rows, damaged, reason
+        reason = read.reason or ("a value fits no column" * (unfit > 0))
+        return Written(counts, read.damaged + unfit, lost, batch.full, False, reason)
 
     def _jumped(self, error: OffsetOutOfRange) -> int:
         """Retention was faster: what was lost is written down, then each table goes on at the oldest record."""

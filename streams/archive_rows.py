@@ -5,7 +5,7 @@ it speaks of happened, and `day`, of append time, by which the tables are cut in
 stamp where it told one, at most 2 s after append time, so that a wrong clock cannot put a row out of reach.
 
 The columns of a message are those of its struct; parts that are structs themselves are JSON text. `record` is the
-whole record as it stood, without its seal.
+whole record as it stood, without its seal, and `key` its key. Telemetry has a way of its own: `archive_telemetry`.
 """
 
 import operator
@@ -23,13 +23,13 @@ import polars as pl
 from sickbay import topics
 from sickbay.actions import Action, Control, Judged, Outcome
 from sickbay.admission import AGENTS, Admission, Refused, own_word, same_sender
-from sickbay.log import Record
+from sickbay.log import Record, Task
 from sickbay.messages import Change, Edge, Event, Evidence, Identity, Incident, Message, Placement, Progress, Step
-from sickbay.schema import TABLES, Samples
+from sickbay.schema import TABLES
 from sickbay.seal import Opened, opened
-from sickbay.topics import BACKFILL, FEATURES
+from sickbay.topics import FEATURES
 from streams.feature_columns import CANNOT, features_of
-from streams.window_task import Decode, Decoded, Packed
+from streams.feature_record import is_clock
 
 AHEAD_MS = 2_000  # as in windows: a stamp further ahead of append time is a wrong clock
 TIME = pl.Datetime("us", "UTC")
@@ -39,13 +39,9 @@ PLACE: dict[str, pl.DataType] = {
 SENDER: dict[str, pl.DataType] = {
     "sender": pl.String(), "incarnation": pl.Int64(), "sequence": pl.Int64(), "proved": pl.Boolean(),
 }  # fmt: skip
+KEY: dict[str, pl.DataType] = {"key": pl.String()}
 KEYS: dict[str, pl.DataType] = {
     "component": pl.String(), "end_ms": pl.Int64(), "n": pl.Int64(), "covered_ms": pl.Int64(),
-}  # fmt: skip
-
-FRAME: dict[str, pl.DataType] = {
-    "sender": pl.String(), "incarnation": pl.Int64(), "sequence": pl.Int64(),
-    "component": pl.String(), "at_ms": pl.Int64(),
 }  # fmt: skip
 
 # Which message of which topic fills which table. None: known, and not kept.
@@ -69,7 +65,7 @@ class Damaged(ValueError):
 
 
 class Row(NamedTuple):
-    """One row, or for features and late telemetry the rows of one table of a record."""
+    """One row, or for features the rows of a record."""
 
     table: str
     record: Record
@@ -80,11 +76,9 @@ def tables_of(topic: str) -> dict[str, pl.Schema]:
     """The tables that a topic fills, with the columns they begin with (features get theirs as they come)."""
     if topic == FEATURES:
         return {f"features_{name}": pl.Schema(PLACE | KEYS) for name in TABLES}
-    if topic == BACKFILL:
-        return {f"telemetry_{name}": pl.Schema(PLACE | FRAME) for name in TABLES}
     sender = SENDER if topic in AGENTS else {}
     return {
-        table: pl.Schema(PLACE | sender | _columns(kind) | {"record": pl.String()})
+        table: pl.Schema(PLACE | KEY | sender | _columns(kind) | {"record": pl.String()})
         for kind, table in FILLS[topic].items()
         if table is not None
     }
@@ -95,23 +89,9 @@ TOPICS: tuple[str, ...] = (*FILLS, FEATURES)
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How records become rows. `admission`: what of agents is let in, as everywhere else. `decode`: reads frames."""
+    """How records become rows. `admission`: what of agents is let in, as everywhere else."""
 
     admission: Admission = field(default_factory=Admission)
-    decode: Decode | None = None
-
-    def rows(self, record: Record) -> list[Row]:
-        """All rows of a record, see `row`; a late frame has one for each of its tables. Raises Damaged."""
-        if record.topic != BACKFILL:
-            return [] if (row := self.row(record)) is None else [row]
-        if record.is_tick or not record.value or self.decode is None:
-            return []
-        try:
-            told = self.decode(record)
-            frames = told.members if isinstance(told, Packed) else (told,)
-            return [_late(record, frame, samples) for frame in frames for samples in frame.samples]
-        except CANNOT as error:
-            raise Damaged(str(error)) from None
 
     def row(self, record: Record) -> Row | None:
         """The row of a record; None for one that is not kept: a tick, a removed key, a heartbeat. Raises Damaged."""
@@ -119,6 +99,8 @@ class Reading:
             return None
         try:
             if record.topic == FEATURES:
+                if is_clock(record.key):
+                    return None
                 table, frame = features_of(record.value)
                 return Row(table, record, frame)
             return self._message(record, record.value)
@@ -135,7 +117,8 @@ class Reading:
         if table is None:
             return None
         sender = self._sender(record, message, sealed) if sealed else {}
-        return Row(table, record, {**sender, **_cells(message), "record": payload.decode("utf-8", "replace")})
+        own = {"key": record.key.decode("utf-8", "replace"), "record": payload.decode("utf-8", "replace")}
+        return Row(table, record, {**sender, **_cells(message), **own})
 
     def _sender(self, record: Record, message: Message, sealed: Opened) -> dict[str, Any]:
         seal, proved = sealed.seal, sealed.proved
@@ -151,19 +134,24 @@ class Reading:
         return {"proved": proved, "sender": seal.host, "incarnation": seal.incarnation, "sequence": seal.sequence}
 
 
-def _late(record: Record, frame: Decoded, samples: Samples) -> Row:
-    """A table of a frame that came too late for windows, as it was measured."""
-    values = {name: pl.Series(column, dtype=pl.Float64).fill_nan(None) for name, column in samples.values.items()}
-    told = pl.DataFrame(
-        {"component": samples.component, "at_ms": samples.at_ms, **values},
-        schema_overrides={"component": pl.String(), "at_ms": pl.Int64()},
-    )
-    sender = {"sender": frame.host, "incarnation": frame.incarnation, "sequence": frame.sequence}
-    return Row(
-        f"telemetry_{samples.table}",
-        record,
-        told.with_columns(*(pl.lit(value, FRAME[name]).alias(name) for name, value in sender.items())),
-    )
+class Messages:
+    """The rows of a batch of records. `damaged`: records that could not be read, with the last `reason`."""
+
+    def __init__(self, records: Iterable[Record], reading: Reading) -> None:
+        self._rows: list[Row] = []
+        self.damaged, self.reason = 0, ""
+        for record in records:
+            try:
+                if (row := reading.row(record)) is not None:
+                    self._rows.append(row)
+            except Damaged as error:
+                self.damaged += 1
+                self.reason = f"{record.topic}[{record.partition}] {record.offset}: {error}"
+
+    def frame(self, table: str, schema: pl.Schema, at: Mapping[Task, int]) -> tuple[pl.DataFrame, int]:
+        """The rows of a table whose records stand at or after these offsets, and how many fit no column."""
+        own = [row for row in self._rows if row.table == table and row.record.offset >= at[row.record.task]]
+        return frame_of(own, schema)
 
 
 def decoded(payload: bytes, kinds: tuple[type[Message], ...]) -> Message:
@@ -284,5 +272,5 @@ def _placed(frame: pl.DataFrame, record: Record) -> pl.DataFrame:
     return frame.with_columns(
         *(pl.lit(value, pl.Int64).alias(name) for name, value in _place(record).items()),
         day=pl.lit(record.append_ms, pl.Int64),
-        time=pl.col("end_ms" if "end_ms" in frame.columns else "at_ms").clip(0, latest),
+        time=pl.col("end_ms").clip(0, latest),
     ).with_columns(*_times())

@@ -4,23 +4,39 @@ A repeated transaction id is not rejected by Delta itself. So one snapshot is he
 compared, and the write goes through that same snapshot: a commit of somebody else in between is a conflict.
 """
 
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from datetime import date
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import date, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
 
+from sickbay.archive_place import FACTS, Place, place
 from sickbay.log import Task
 
 if TYPE_CHECKING:
+    from arro3.core import RecordBatchReader
     from deltalake import DeltaTable, WriterProperties
 
 COMPACT_COMMITS = 50  # between compactions: an hour of writes a minute apart
 TARGET_BYTES = 64 << 20  # of a compacted file
+GROUP_ROWS = 1 << 16  # of a row group: what one question about one host reads at least
+KEPT_LOG = {"delta.logRetentionDuration": "interval 7 days"}  # a commit a minute makes many small files of it
 MAX_COLUMNS = 1024  # of a table: bad input must not widen it for ever
-KEPT_HOURS = 7 * 24  # files that compaction replaced stay for readers that opened the table before
+
+Rows: TypeAlias = "pl.DataFrame | RecordBatchReader"
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """How long things stay. `days`: of rows, 0 for ever; `full_rate_hours`: of telemetry before it becomes one-minute
+    rows; `replaced_hours`: of files that were replaced, for readers that opened the table before."""
+
+    full_rate_hours: int = 48
+    days: int = 365
+    replaced_hours: int = 7 * 24
 
 
 class Beaten(Exception):
@@ -28,12 +44,14 @@ class Beaten(Exception):
 
 
 class ArchiveTable:
-    """A table below `folder`, made where it is not there yet. `at`: the next offset it needs of each task."""
+    """A table of the archive, made where it is not there yet. `at`: the next offset it needs of each task."""
 
-    def __init__(self, folder: Path, name: str, schema: pl.Schema) -> None:
-        self.name, self.schema = name, schema
-        self._table = _opened(folder / name, schema)
-        self._columns = {field.name for field in self._table.schema().fields}
+    def __init__(
+        self, root: Place | Path | str, name: str, schema: pl.Schema, partitions: Sequence[str] = ("day",)
+    ) -> None:
+        self.name, self.schema, self.place = name, schema, place(root)
+        self._table = _opened(self.place, name, schema, partitions)
+        self._columns = _types(self._table)
         self._stored: dict[Task, int] = {}
         self._commits = 0
         self._cleaned: date | None = None
@@ -70,15 +88,18 @@ class ArchiveTable:
         self.at |= further
         self.last |= {task: last.get(task, 0) for task in further}
 
-    def append(self, rows: pl.DataFrame, ends: Mapping[Task, int], last: Mapping[Task, int]) -> None:
-        """Commit rows, and that everything before `ends` is in. Raises Beaten, or deltalake's errors: then `load`."""
+    def append(self, rows: Rows, ends: Mapping[Task, int], last: Mapping[Task, int]) -> None:
+        """Commit rows, and that everything before `ends` is in. Raises Beaten, or deltalake's errors: then `load`.
+
+        A reader of batches is written as it comes, and must have the columns that the table has or may get.
+        """
         from deltalake.exceptions import CommitFailedError
 
         self._check(ends)
         at, before = dict(self.at), dict(self.last)
         self.skip(ends, last)
         moved = {task: end for task, end in self.at.items() if end != self._stored.get(task)}
-        known = self._fitting(rows)
+        known = self._fitting(rows) if isinstance(rows, pl.DataFrame) else rows
         try:
             self._write(known, moved)
         except BaseException as error:
@@ -88,10 +109,10 @@ class ArchiveTable:
             self.load(moved)
             raise Beaten(f"{self.name}: {error}") from None
         self._stored |= moved
-        self._columns |= set(known.columns)
+        self._columns = _types(self._table)
         self._commits += 1
 
-    def _write(self, rows: pl.DataFrame, moved: Mapping[Task, int]) -> None:
+    def _write(self, rows: Rows, moved: Mapping[Task, int]) -> None:
         from deltalake import CommitProperties, Transaction, write_deltalake
 
         versions = [(app_id(task), end) for task, end in sorted(moved.items())]
@@ -101,6 +122,7 @@ class ArchiveTable:
             rows,
             mode="append",
             schema_mode="merge",
+            target_file_size=TARGET_BYTES,
             writer_properties=_writing(),
             commit_properties=CommitProperties(app_transactions=[Transaction(*one) for one in versions]),
         )
@@ -117,32 +139,94 @@ class ArchiveTable:
                 raise Beaten(f"{self.name}: another archiver wrote {task.topic}[{task.partition}]")
 
     def _fitting(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """The rows with as many new columns as the table may still get."""
+        """The rows with as many new columns as the table may still get, each of the type that it has there."""
         new = [column for column in rows.columns if column not in self._columns]
         surplus = new[max(0, MAX_COLUMNS - len(self._columns)) :]
         if len(self.dropped) < MAX_COLUMNS:
             self.dropped.update(surplus)
-        return rows.drop(surplus)
+        kept = rows.drop(surplus)
+        other: dict[Any, Any] = {
+            name: self._columns[name]
+            for name, dtype in kept.schema.items()
+            if dtype.is_numeric() and self._columns.get(name, dtype) != dtype
+        }
+        return kept.cast(other, strict=False) if other else kept
 
-    def tidy(self, today: date) -> bool:
-        """Join small files every COMPACT_COMMITS commits, and once a day remove what was replaced long ago.
+    @property
+    def types(self) -> Mapping[str, pl.DataType]:
+        """The columns that the table has."""
+        return self._columns
+
+    def mark(self, name: str) -> int | None:
+        """A position that belongs to no task, written by `append` under `Task(name, 0)`."""
+        return self._table.transaction_version(app_id(Task(name, 0)))
+
+    def scan(self) -> pl.LazyFrame:
+        """The rows, as this archiver knows the table."""
+        return pl.scan_delta(self._table)
+
+    def files(self) -> pl.DataFrame:
+        """`day`, `hour` (where the table has hours), `size_bytes`, `num_records` of each file."""
+        return _files(self._table)
+
+    def tidy(self, today: date, keeping: Keeping | None = None) -> bool:
+        """Join small files every COMPACT_COMMITS commits; once a day remove what is too old or was replaced long ago.
 
         False where somebody else wrote meanwhile: tried again after as many commits.
         """
-        from deltalake.exceptions import CommitFailedError
-
         if self._commits < COMPACT_COMMITS:
             return True
         self._commits = 0
-        try:
+        with self._beaten() as done:
             self._table.optimize.compact(target_size=TARGET_BYTES, max_concurrent_tasks=1, writer_properties=_writing())
-            if self._cleaned != today:
-                self._table.vacuum(retention_hours=KEPT_HOURS, dry_run=False, full=True)
-                self._cleaned = today
-        except CommitFailedError:
+            self.clean(today, keeping or Keeping())
+        return not done
+
+    def clean(self, today: date, keeping: Keeping) -> None:
+        """Once a day remove what is too old or was replaced long ago. Raises deltalake's errors."""
+        if self._cleaned == today:
+            return
+        if keeping.days and self.name not in FACTS:
+            self._table.delete(f"day < '{today - timedelta(days=keeping.days)}'")
+        self._table.vacuum(retention_hours=keeping.replaced_hours, dry_run=False, full=True,
+                           enforce_retention_duration=False)  # fmt: skip
+        self._cleaned = today
+
+    def replace(self, rows: Rows, where: str) -> bool:
+        """Put rows in the place of those that `where` (of the columns that cut the table) speaks of, as one.
+
+        False where somebody else wrote there meanwhile: nothing was changed.
+        """
+        from deltalake import write_deltalake
+
+        with self._beaten() as done:
+            write_deltalake(
+                self._table,
+                rows,
+                mode="overwrite",
+                predicate=where,
+                target_file_size=TARGET_BYTES,
+                writer_properties=_writing(),
+            )
+        return not done
+
+    def remove(self, where: str) -> bool:
+        """Remove the rows that `where` speaks of. False as in `replace`."""
+        with self._beaten() as done:
+            self._table.delete(where)
+        return not done
+
+    @contextmanager
+    def _beaten(self) -> Iterator[list[str]]:
+        """What somebody else's commit stopped is told in the list, and the table is loaded anew."""
+        from deltalake.exceptions import CommitFailedError
+
+        found: list[str] = []
+        try:
+            yield found
+        except CommitFailedError as error:
             self.load(self.at)
-            return False
-        return True
+            found.append(str(error))
 
 
 def app_id(task: Task) -> str:
@@ -158,20 +242,39 @@ def time_id(task: Task) -> str:
 def _writing() -> "WriterProperties":
     from deltalake import WriterProperties
 
-    return WriterProperties(compression="ZSTD", compression_level=3)
+    return WriterProperties(compression="ZSTD", compression_level=3, max_row_group_size=GROUP_ROWS)
 
 
-def _opened(path: Path, schema: pl.Schema) -> "DeltaTable":
+def _types(table: "DeltaTable") -> dict[str, pl.DataType]:
+    return dict(pl.scan_delta(table).collect_schema())
+
+
+def _files(table: "DeltaTable") -> pl.DataFrame:
+    found = pl.DataFrame(table.get_add_actions(flatten=True))
+    parts = {name: name.removeprefix("partition.") for name in found.columns if name.startswith("partition.")}
+    return found.select("size_bytes", "num_records", *(pl.col(name).alias(part) for name, part in parts.items()))
+
+
+def _opened(place: Place, name: str, schema: pl.Schema, partitions: Sequence[str]) -> "DeltaTable":
     from arro3.core import RecordBatchReader
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
-    path.mkdir(parents=True, exist_ok=True)
-    if not DeltaTable.is_deltatable(str(path)):
+    where, options = place.table(name), place.asked()
+    if place.is_folder:
+        Path(where).mkdir(parents=True, exist_ok=True)
+    if not DeltaTable.is_deltatable(where, options):
         arrow = RecordBatchReader.from_arrow(pl.DataFrame(schema=schema)).schema
         try:
-            return DeltaTable.create(path, arrow, mode="ignore", partition_by=["day"])
+            return DeltaTable.create(
+                where,
+                arrow,
+                mode="ignore",
+                partition_by=list(partitions),
+                configuration=KEPT_LOG,
+                storage_options=options,
+            )
         except DeltaError:  # another archiver made it in this moment
-            if not DeltaTable.is_deltatable(str(path)):
+            if not DeltaTable.is_deltatable(where, options):
                 raise
-    return DeltaTable(path)
+    return DeltaTable(where, storage_options=options)

@@ -88,6 +88,14 @@ class _Held:
 
 
 @dataclass(slots=True)
+class _Open:
+    """Work of a task since its last commit."""
+
+    end: int
+    outputs: list[Output] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class Runner:
     """One member of a group with the folds of its tasks."""
 
@@ -96,10 +104,15 @@ class Runner:
     metrics: SelfMetrics = field(default_factory=SelfMetrics)
     group: str = ""
     say: Callable[[str], None] = _silent
+    commit_s: float = 0.0  # least time between two commits while nothing is to be put out; 0: one after each poll
+    poll_bytes: int = 0  # about so much is polled at once; 0: any size
     tasks: dict[Task, _Held] = field(default_factory=dict)
     records: int = 0  # taken since the start, ticks included
     troubled: bool = False  # the newest step failed and begins anew: wait a little
     trouble: Trouble = field(init=False)
+    _open: dict[Task, _Open] = field(default_factory=dict)  # taken and not committed
+    _committed_s: float = 0.0  # when, by the monotonic clock
+    _mean: float = 0.0  # bytes of a record, of the newest poll
 
     def __post_init__(self) -> None:
         self.trouble = Trouble(self.group, self.say)
@@ -122,7 +135,7 @@ class Runner:
                 self.trouble.over()
             return taken
         except FATAL:
-            self.tasks.clear()
+            self._forget()
             raise
         except LogError as error:
             self._failed(error)
@@ -130,19 +143,51 @@ class Runner:
 
     def _step(self, limit: int, timeout_s: float) -> int:
         self._begin(self.log.assignment() - set(self.tasks))
-        batch = self._poll(limit, timeout_s)
+        batch = self._poll(self._room(limit), timeout_s)
         for task in batch.revoked:
-            self.tasks.pop(task, None)
+            self._drop(task)
         self._begin(batch.assigned)
-        outputs: list[Output] = []
-        ends: dict[Task, int] = {}
         for record in batch.records:
-            outputs += self._take(record)
-            ends[record.task] = record.offset + 1
-        if ends:
-            self._commit(outputs, ends)
+            task = record.task
+            work = self._open.get(task)
+            if work is None:
+                work = self._open[task] = _Open(0)
+            work.outputs += self._take(record)
+            work.end = record.offset + 1
+        if self._open and self._is_time():
+            self._commit()
         self._count(batch.records)
         return len(batch.records)
+
+    def flush(self) -> None:
+        """Commits what was taken, where that still is ours. Raises what no retry mends."""
+        try:
+            if self._open:
+                self._commit()
+        except FATAL:
+            self._forget()
+            raise
+        except LogError as error:
+            self._failed(error)
+
+    def _is_time(self) -> bool:
+        """Outputs wait for nobody."""
+        waited_s = time.monotonic() - self._committed_s
+        return waited_s >= self.commit_s or any(work.outputs for work in self._open.values())
+
+    def _room(self, limit: int) -> int:
+        """Records that one poll may give, by the size of those before."""
+        if not self.poll_bytes or not self._mean:
+            return limit
+        return max(1, min(limit, int(self.poll_bytes / self._mean)))
+
+    def _drop(self, task: Task) -> None:
+        self.tasks.pop(task, None)
+        self._open.pop(task, None)
+
+    def _forget(self) -> None:
+        self.tasks.clear()
+        self._open.clear()
 
     def _poll(self, limit: int, timeout_s: float) -> Batch:
         while True:  # each task is overtaken once: it stands at the oldest record then
@@ -169,8 +214,10 @@ class Runner:
         letter = held.letters.letter(record, reason_of(error))
         return [letter] if letter else []
 
-    def _commit(self, outputs: Sequence[Output], ends: Mapping[Task, int]) -> None:
+    def _commit(self) -> None:
         began = time.monotonic()
+        outputs = [output for work in self._open.values() for output in work.outputs]
+        ends = {task: work.end for task, work in self._open.items()}
         written = list(zip(outputs, self.log.commit(outputs, self._positions(ends)), strict=True))
         self.metrics.observe(selfmetrics.LOG_COMMIT, time.monotonic() - began, group=self.group)
         count_appended(self.metrics, outputs)
@@ -178,6 +225,8 @@ class Runner:
             held = self.tasks[task]
             held.committed = max(held.committed, end)
             held.processor.committed(written)
+        self._open.clear()
+        self._committed_s = time.monotonic()
 
     def _positions(self, ends: Mapping[Task, int]) -> dict[Task, Position]:
         """Never before what was committed: a rebuild passes over it again."""
@@ -211,7 +260,7 @@ class Runner:
 
     def _overtaken(self, error: OffsetOutOfRange) -> None:
         """Retention was faster than we: go on with what is left, and tell the hole."""
-        self.tasks.pop(error.task, None)
+        self._drop(error.task)
         self._begin([error.task])
 
     def _blind(self, error: OffsetOutOfRange) -> None:
@@ -222,13 +271,15 @@ class Runner:
     def _failed(self, error: LogError) -> None:
         """What was committed is all that counts: every task begins there with the next step."""
         self.troubled = True
-        self.tasks.clear()
+        self._forget()
         self.metrics.count(selfmetrics.LOG_ERRORS, kind=type(error).__name__)
         if not isinstance(error, Fenced):
             self.trouble.failed(error)
 
     def _count(self, records: Sequence[Record]) -> None:
         self.records += len(records)
+        if records and self.poll_bytes:
+            self._mean = sum(len(record.value or b"") for record in records) / len(records)
         for topic, number in Counter(record.topic for record in records).items():
             self.metrics.count(selfmetrics.LOG_READ, number, topic=topic)
 
@@ -237,6 +288,7 @@ class Runner:
         before, idle = self.records, 0
         while idle < 2:
             idle = 0 if self.step(limit) else idle + 1
+        self.flush()
         return self.records - before
 
 

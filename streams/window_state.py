@@ -1,8 +1,13 @@
-"""What windows remember beyond the open ones: the last counters of each component, kept on the state topic.
+"""What windows remember beyond the open ones: the last row of each component, kept on the state topic.
 
 A state is put out in the same commit as the window that it follows, so that the newest one is that of the frontier.
-`crc32c | length of head | head | at_ms int64 [rows] | counters float64 [columns, rows]`, little-endian, missing = NaN;
-a large table comes in parts of MAX_ROWS rows.
+All numbers are little-endian, in order without gaps; a large table comes in parts of MAX_ROWS rows:
+
+    head      36 bytes  crc32c of all behind it, magic, sizes of the table's, the columns' and the rows' names, columns,
+                        rows, end_ms
+    table, columns, names   utf-8, the lists joined by newlines
+    at_ms     int64 [rows]
+    counters  int64 [rows, columns], missing -1
 """
 
 import struct
@@ -10,35 +15,33 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import crc32c
-import msgspec
 import numpy as np
-import polars as pl
-from msgspec import Struct
 
 from sickbay.log import Output, Reader, Record, Task
 from sickbay.log.reading import records
 from sickbay.schema import TABLES
 from sickbay.topics import STATE
+from streams.window_core import Last
 
-MAX_ROWS = 8192  # of a part: with the widest table's 38 columns some 2.7 MB, and a topic takes 4 MiB
+MAX_ROWS = 16_384  # of a part: with the 14 counters of a port some 2.6 MB, and a topic takes 4 MiB
 MAX_COLUMNS = 512
+MAGIC = b"SBL2"
 
-_PREFIX = struct.Struct("<II")  # checksum of all that follows it, length of the head
+_HEAD = struct.Struct("<I4sHHIIIqI")
 
 
 class Kept(NamedTuple):
-    """The newest state of one table: its frame, the window it follows, and where its record lies."""
+    """The newest state of one table, the window it follows, and where its first record lies."""
 
-    last: pl.DataFrame
+    last: Last
     end_ms: int
     offset: int
 
 
-class _Head(Struct, frozen=True, forbid_unknown_fields=True):
+class _Part(NamedTuple):
     table: str
     end_ms: int
-    components: list[str]
-    columns: list[str]
+    last: Last
 
 
 def key_of(task: Task, table: str, part: int = 0) -> bytes:
@@ -51,64 +54,77 @@ def table_of(key: bytes) -> str:
     return key.decode("utf-8", "replace").split("/")[-2]
 
 
-def outputs(task: Task, table: str, end_ms: int, last: pl.DataFrame | None) -> Iterator[Output]:
+def outputs(task: Task, table: str, end_ms: int, last: Last) -> Iterator[Output]:
     """The records of one table's state after the window that ends at `end_ms`."""
-    if last is None or len(last.columns) < 3:  # no counters: nothing that later windows need
-        return
-    for part, rows in enumerate(last.iter_slices(MAX_ROWS)):
-        yield Output(STATE, key_of(task, table, part), encode(table, end_ms, rows), task.partition)
+    for part, start in enumerate(range(0, len(last.names), MAX_ROWS)):
+        rows = slice(start, start + MAX_ROWS)
+        some = Last(last.names[rows], last.at_ms[rows], last.columns, last.counters[rows])
+        yield Output(STATE, key_of(task, table, part), encode(table, end_ms, some), task.partition)
 
 
-def encode(table: str, end_ms: int, last: pl.DataFrame) -> bytes:
-    """One part of a state: a frame with `component`, `at_ms` and counters."""
-    columns = [name for name in last.columns if name not in ("component", "at_ms")]
-    head = msgspec.json.encode(_Head(table, end_ms, last["component"].to_list(), columns))
-    times = last["at_ms"].to_numpy().astype("<i8").tobytes()
-    matrix = last.select(pl.col(columns).cast(pl.Float64).fill_null(np.nan)).to_numpy().astype("<f8").T
-    body = struct.pack("<I", len(head)) + head + times + matrix.tobytes()
+def encode(table: str, end_ms: int, last: Last) -> bytes:
+    """One part of a state."""
+    texts = (table.encode(), "\n".join(last.columns).encode(), "\n".join(last.names).encode())
+    sizes = (len(texts[0]), len(last.columns), len(texts[1]), len(texts[2]), len(last.names))
+    head = _HEAD.pack(0, MAGIC, *sizes, end_ms, 0)
+    numbers = (np.ascontiguousarray(last.at_ms, "<i8"), np.ascontiguousarray(last.counters, "<i8"))
+    body = b"".join((head[4:], *texts, *(one.tobytes() for one in numbers)))
     return struct.pack("<I", crc32c.crc32c(body)) + body
 
 
-def decode(payload: bytes) -> tuple[str, int, pl.DataFrame]:
-    """(table, end_ms, frame). Raises ValueError that says what is wrong with a damaged record."""
-    if len(payload) < _PREFIX.size:
+def decode(payload: bytes) -> _Part:
+    """What a part of a state tells. Raises ValueError that says what is wrong with a damaged record."""
+    if len(payload) < _HEAD.size:
         raise ValueError("shorter than its own head")
-    checksum, size = _PREFIX.unpack_from(payload)
-    if crc32c.crc32c(payload[4:]) != checksum:
-        raise ValueError("checksum does not match")
-    head = msgspec.json.decode(payload[_PREFIX.size : _PREFIX.size + size], type=_Head)
-    rows, columns = len(head.components), len(head.columns)
-    packed = payload[_PREFIX.size + size :]
-    if head.table not in TABLES or rows > MAX_ROWS or columns > MAX_COLUMNS or len(packed) != 8 * rows * (1 + columns):
-        raise ValueError("not a state of ours, or of another size")
-    times = np.frombuffer(packed, "<i8", rows)
-    matrix = np.frombuffer(packed, "<f8", rows * columns, 8 * rows).reshape(columns, rows)
-    counters = [pl.Series(name, values).fill_nan(None) for name, values in zip(head.columns, matrix, strict=True)]
-    return head.table, head.end_ms, pl.DataFrame(
-        [pl.Series("component", head.components, dtype=pl.String), pl.Series("at_ms", times), *counters]
-    )  # fmt: skip
+    crc, magic, table_size, columns, column_size, name_size, rows, end_ms, _ = _HEAD.unpack_from(payload)
+    if magic != MAGIC or crc32c.crc32c(memoryview(payload)[4:]) != crc:
+        raise ValueError("checksum does not match, or no state of windows")
+    start = _HEAD.size + table_size + column_size + name_size
+    if rows > MAX_ROWS or columns > MAX_COLUMNS or len(payload) != start + 8 * rows * (1 + columns):
+        raise ValueError(f"{columns} counters of {rows} components do not fit {len(payload)} bytes")
+    text = payload[_HEAD.size : start]
+    table = text[:table_size].decode()
+    told = _listed(text[table_size : table_size + column_size])
+    names = _listed(text[table_size + column_size :])
+    if table not in TABLES or len(told) != columns or len(names) != rows:
+        raise ValueError("not a table of ours, or not as many names as told")
+    at_ms = np.frombuffer(payload, "<i8", rows, start)
+    counters = np.frombuffer(payload, "<i8", rows * columns, start + 8 * rows).reshape(rows, columns)
+    return _Part(table, end_ms, Last(names, at_ms, told, counters))
+
+
+def _listed(blob: bytes) -> tuple[str, ...]:
+    return tuple(blob.decode().split("\n")) if blob else ()
 
 
 def read(reader: Reader, task: Task, offset: int) -> Mapping[str, Kept]:
     """The newest state of each table of a task, from `offset` of the state topic on; damaged records are passed over:
     increases that they would have told are missing then, never wrong."""
-    found: dict[str, list[tuple[int, int, pl.DataFrame]]] = {}
+    found: dict[str, list[tuple[int, _Part]]] = {}
     for record in records(reader, Task(STATE, task.partition), offset):
         if record.value and record.key.startswith(f"windows/{task.topic}/{task.partition}/".encode()):
             _keep(found, record)
     return {table: _whole(parts) for table, parts in found.items()}
 
 
-def _keep(found: dict[str, list[tuple[int, int, pl.DataFrame]]], record: Record) -> None:
+def _keep(found: dict[str, list[tuple[int, _Part]]], record: Record) -> None:
     try:
-        table, end_ms, frame = decode(record.value or b"")
+        part = decode(record.value or b"")
     except ValueError:
         return
-    parts = found.setdefault(table, [])
-    if parts and end_ms > parts[0][0]:  # a commit holds all parts of a window
+    parts = found.setdefault(part.table, [])
+    if parts and part.end_ms != parts[0][1].end_ms:  # a commit holds all parts of a window
         parts.clear()
-    parts.append((end_ms, record.offset, frame))
+    parts.append((record.offset, part))
 
 
-def _whole(parts: list[tuple[int, int, pl.DataFrame]]) -> Kept:
-    return Kept(pl.concat([frame for _, _, frame in parts], how="diagonal"), parts[0][0], parts[0][1])
+def _whole(parts: list[tuple[int, _Part]]) -> Kept:
+    """Parts are of the same window, and so of the same columns; in the order of their names."""
+    lasts = [part.last for _, part in parts if part.last.columns == parts[0][1].last.columns]
+    last = Last(
+        tuple(name for one in lasts for name in one.names),
+        np.concatenate([one.at_ms for one in lasts]),
+        lasts[0].columns,
+        np.concatenate([one.counters for one in lasts]),
+    )
+    return Kept(last, parts[0][1].end_ms, parts[0][0])

@@ -1,11 +1,11 @@
 """Windows and features: samples of one table in, one row of numbers per component and window out.
 
-Pure and order-free: the same samples give the same features whatever their order and however they were split into
-batches. Live (`processor.py`) and offline use these same functions. A threshold never stands here: features are
-numbers, claims are made in diagnosis.
+The offline side, polars in and out, of what `window_core` counts: the same code as live. The same samples give the same
+features whatever their order and however they were split into batches.
 """
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,18 +13,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from sickbay.components import Name
-from sickbay.schema import TABLES, Column, Samples, Table
+from sickbay.schema import MISSING_COUNTER, TABLES, Column, Samples, Table
+from streams.window_core import folded
+from streams.window_counters import never
+from streams.window_rows import Rows, usable
 
 WIDTH_MS = 10_000  # window of the features topic
-# A counter's first value after a longer silence has no increase: nobody can tell when it grew, and a part that was
-# swapped meanwhile brings its own lifetime count.
-HORIZON_MS = 3_600_000
-# A fall below this share of the value before is a restart from zero; a smaller one is a step back (two exporters a
-# moment apart, a value rounded on its way), and what stands after it is no increase.
-RESTART_SHARE = 0.5
-# What a counter shows right after a restart counts as increase only when the sample before is no older than this (or
-# two windows): after a longer gap it may hold a boot's own noise or another part's life.
-RESTART_GAP_MS = 60_000
 
 
 class _Batch(NamedTuple):
@@ -72,7 +66,8 @@ def _frame(table: Table, groups: list[list[_Batch]], names: list[Name], rank: ND
         if told:
             merged, worse = np.full(len(unique), np.nan), np.fmin if column.low else np.fmax
             for place in told:
-                worse.at(merged, rows[place], np.concatenate([batch.values[column.name] for batch in groups[place]]))
+                values = np.concatenate([batch.values[column.name] for batch in groups[place]])
+                worse.at(merged, rows[place], usable(values) if column.type == "counter" else values)
             if column.type == "counter":
                 merged[merged < 0] = np.nan
             columns[column.name] = pl.Series(merged).fill_nan(None)
@@ -90,83 +85,48 @@ def _distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
 def features(frame: pl.DataFrame, table: Table, width_ms: int = WIDTH_MS) -> pl.DataFrame:
     """One row per component and window `[end_ms - width_ms, end_ms)` with a sample, sorted by (component, end_ms).
 
-    `n`: samples. `covered_ms`: time that the increases of the window span, from the last sample before it to its own
-    last: what an increase is divided by to get a rate (null with the first sample). Gauges: `<column>` (mean),
-    `<column>__max`, `<column>__spread` (maximum - minimum). Counters: `<column>__increase`; null where no two values
-    can be compared. Computed in float64, rounded to float32. Missing is null, never 0.
+    The columns of `window_core` for all that the frame tells, in the order of the table; missing is null.
     """
-    told = [column for column in table.columns if column.name in frame.columns]
-    rows = _stepped(_clean(frame, told), [column.name for column in told if column.type == "counter"], width_ms)
-    aggregates = [expression for column in told for expression in _aggregates(column)]
-    windows = rows.group_by("unit", "end_ms", maintain_order=True).agg(
-        pl.col("component").first(),
-        pl.len().cast(pl.Int64).alias("n"),
-        _total("gap_ms").alias("covered_ms"),
-        *aggregates,
-    )
-    return windows.select("component", "end_ms", "n", "covered_ms", *(e.meta.output_name() for e in aggregates))
-
-
-def _clean(frame: pl.DataFrame, told: list[Column]) -> pl.DataFrame:
-    """Sorted rows, unique by (component, at_ms), missing = null; a negative counter is missing."""
-    values = [
-        pl.col(c.name).cast(pl.Float64).fill_nan(None)
-        if c.type == "gauge"
-        else pl.when(pl.col(c.name) >= 0).then(pl.col(c.name)).cast(pl.Float64).fill_nan(None).alias(c.name)
-        for c in told
+    known = frame["component"].unique().sort()
+    rows = _rows(frame, known, [column for column in table.columns if column.name in frame.columns])
+    before = never(len(known), len(rows.counter_columns), np.dtype(np.float64))
+    told = folded(rows, before, rows.counter_columns, table, width_ms, features_of(rows, table))
+    keys = [
+        known.gather(told.code).alias("component"),
+        pl.Series("end_ms", told.end_ms),
+        pl.Series("n", told.n),
+        pl.Series("covered_ms", told.covered_ms).replace(-1, None),
     ]
-    key = ["component", "at_ms"]
-    rows = frame.select(pl.col("component").cast(pl.String), pl.col("at_ms").cast(pl.Int64), *values).sort(key)
-    twice = pl.all_horizontal(pl.col(name) == pl.col(name).shift(1) for name in key)
-    if rows.select(twice.any()).item():
-        rows = rows.group_by(key, maintain_order=True).agg(
-            pl.col(c.name).min() if c.low else pl.col(c.name).max() for c in told
-        )
-    return rows
+    values = [pl.Series(name, told.values[at]).fill_nan(None) for at, name in enumerate(told.columns)]
+    return pl.DataFrame([*keys, *values])
 
 
-def _stepped(rows: pl.DataFrame, counters: list[str], width_ms: int) -> pl.DataFrame:
-    """The rows with `unit` (a number per component), `end_ms`, `gap_ms`, and each counter replaced by its increase."""
-    rows = rows.with_columns(
-        pl.col("component").rle_id().alias("unit"),
-        ((pl.col("at_ms") // width_ms + 1) * width_ms).alias("end_ms"),
-    )
-    rows = rows.with_columns(pl.col("at_ms").diff().over("unit").alias("gap_ms"))
-    rows = rows.with_columns(pl.when(pl.col("gap_ms") <= HORIZON_MS).then(pl.col("gap_ms")))
-    rows = rows.with_columns(pl.col("gap_ms").is_null().cum_sum().alias("stretch"))  # of one component, no long silence
-    return rows.with_columns(_increase(name, width_ms) for name in counters)
+def features_of(rows: Rows, table: Table) -> list[str]:
+    """All features that can be told of the rows' columns, in the order of the table."""
+    told = {*rows.gauge_columns, *rows.counter_columns}
+    ends = {"gauge": ("", "__max", "__spread"), "counter": ("__increase",)}
+    return [f"{column.name}{end}" for column in table.columns if column.name in told for end in ends[column.type]]
 
 
-def _increase(name: str, width_ms: int) -> pl.Expr:
-    now, before = pl.col(name), pl.col(name).forward_fill().shift(1).over("stretch")
-    restart_known = pl.col("gap_ms") <= max(RESTART_GAP_MS, 2 * width_ms)
-    return (
-        pl.when(pl.col("gap_ms").is_null() | before.is_null() | now.is_null())
-        .then(None)
-        .when(now >= before)
-        .then(now - before)
-        .when(now >= RESTART_SHARE * before)
-        .then(0.0)
-        .when(restart_known)
-        .then(now)
-        .otherwise(None)
-        .alias(name)
+def _rows(frame: pl.DataFrame, known: pl.Series, told: Sequence[Column]) -> Rows:
+    gauges = tuple(column.name for column in told if column.type == "gauge")
+    counters = tuple(column.name for column in told if column.type == "counter")
+    return Rows(
+        known.search_sorted(frame["component"]).to_numpy().astype(np.int64),
+        frame["at_ms"].cast(pl.Int64).to_numpy(),
+        gauges,
+        _matrix(frame, gauges, math.nan),
+        counters,
+        _matrix(frame, counters, MISSING_COUNTER),
     )
 
 
-def _total(name: str) -> pl.Expr:
-    return pl.when(pl.col(name).count() > 0).then(pl.col(name).sum())
-
-
-def _aggregates(column: Column) -> list[pl.Expr]:
-    value = pl.col(column.name)
-    if column.type == "counter":
-        return [_total(column.name).cast(pl.Float32).alias(f"{column.name}__increase")]
-    return [
-        value.mean().cast(pl.Float32).alias(column.name),
-        value.max().cast(pl.Float32).alias(f"{column.name}__max"),
-        (value.max() - value.min()).cast(pl.Float32).alias(f"{column.name}__spread"),
-    ]
+def _matrix(frame: pl.DataFrame, columns: Sequence[str], missing: float) -> NDArray[np.float64]:
+    """[rows, columns]; by polars in one piece: column by column costs five times as much."""
+    if not columns:
+        return np.empty((frame.height, 0))
+    told = pl.col(columns).cast(pl.Float64).fill_null(missing).fill_nan(missing)
+    return frame.select(told).to_numpy(order="c")
 
 
 def sampling_ms(frame: pl.DataFrame) -> int:

@@ -4,32 +4,27 @@
     accelerator_exporter ┼─ queue ─ Agent.step ─ spool ─ frames ─────────── Courier ─ log
     job_log ─────────────┘                          └─ layouts, identities
 
-Each collector has a thread of its own, and so has what sends. `step` never waits for either of them.
+Collectors work in threads of their own (`watching`), and so does what sends. `step` never waits for either of them.
 """
 
-import importlib
-import os
 import queue
-import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, tzinfo
 from pathlib import Path
-from typing import cast
-from zoneinfo import ZoneInfo
 
 from collectors.agent import states
 from collectors.agent.alarms import alarms_of
+from collectors.agent.catalogue import check_names, sources_of
 from collectors.agent.composing import Composer, Work
 from collectors.agent.courier import Courier
+from collectors.agent.hosting import host_of, host_of_settings
 from collectors.agent.reloading import needs_restart, taken_up
-from collectors.agent.source import Collector, Host, Make
+from collectors.agent.source import Collector
 from collectors.agent.spool import Spool
 from collectors.agent.spool_file import SpoolError
 from collectors.agent.spools import Spools
 from collectors.agent.states import State
-from collectors.agent.watching import MAX_WAITING, Done, Queue, Watch
-from collectors.identity import told_host
+from collectors.agent.watching import HELD_S, MAX_WAITING, Crew, Done, Queue
 from sickbay.admission import secret
 from sickbay.config import ConfigError
 from sickbay.log import Appender, UnfitPlace, wall_ms
@@ -45,34 +40,6 @@ from sickbay.selfmetrics import (
     SelfMetrics,
 )
 from sickbay.settings import Config
-
-# name -> function of a Host that makes the collectors which the settings ask for; loaded when an agent starts.
-CATALOGUE = {
-    "accelerator_amd_smi": "collectors.host.accelerator_amd_smi:collectors",
-    "accelerator_bus": "collectors.host.accelerator_bus:collectors",
-    "accelerator_exporter": "collectors.host.accelerator_exporter:collectors",
-    "accelerator_nvml": "collectors.host.accelerator_nvml:collectors",
-    "disk_health": "collectors.host.disk_health:collectors",
-    "host_disk": "collectors.host.host_disk:collectors",
-    "host_load": "collectors.host.host_load:collectors",
-    "host_management": "collectors.host.host_management:collectors",
-    "host_management_log": "collectors.host.host_management_log:collectors",
-    "host_memory_errors": "collectors.host.host_memory_errors:collectors",
-    "host_pcie": "collectors.host.host_pcie:collectors",
-    "host_storage": "collectors.host.host_storage:collectors",
-    "host_versions": "collectors.host.host_versions:collectors",
-    "job_log": "collectors.host.job_log:collectors",
-    "job_ras": "collectors.host.job_ras:collectors",
-    "job_recorder": "collectors.host.job_recorder:collectors",
-    "journal_log": "collectors.host.journal_log:collectors",
-    "job_steps": "collectors.host.job_steps:collectors",
-    "kernel_log": "collectors.host.kernel_log:collectors",
-    "nic_sysfs": "collectors.host.nic_sysfs:collectors",
-    "optic_ethtool": "collectors.host.optic_ethtool:collectors",
-    "optic_mlxlink": "collectors.host.optic_mlxlink:collectors",
-    "second_look": "collectors.agent.second_look:collectors",
-    "system_log": "collectors.host.system_log:collectors",
-}
 
 UPKEEP_MS = 1_000  # between two looks for hanging collectors and drops
 GATHER_S = 0.02  # after the first collection: all collectors wake together, and one step for all costs less than many
@@ -109,77 +76,9 @@ def start(
         raise ConfigError(f"[agent] exporters: {error}") from None
 
 
-def check_names(config: Config) -> None:
-    """Raises ConfigError for a collector that there is not."""
-    if unknown := set(config.agent.collectors) - set(CATALOGUE):
-        raise ConfigError(f"[agent] collectors: there is none called {min(unknown)}; there are {', '.join(CATALOGUE)}")
-
-
-def host_of_settings(config: Config) -> str:
-    """The name of the host to watch. Raises ValueError where nothing tells it."""
-    told = config.agent.host or _calls_itself(Path(config.agent.root))
-    if not (host := told_host(told)):
-        raise ValueError("no name is known for this host: set host in [agent]")
-    return host
-
-
-def host_of(config: Config, places: Callable[[str], bytes | None]) -> Host:
-    """What collectors need to know of the host."""
-    aliases = frozenset({_calls_itself(Path(config.agent.root))} - {"", "localhost"})
-    return Host(host_of_settings(config), config.agent, zone_of(config), aliases, places)
-
-
-def zone_of(config: Config) -> tzinfo:
-    """The zone of stamps that tell none: what the settings say, else the host's own, as its logger writes them."""
-    own = Path(config.agent.root, "etc/localtime")
-    try:
-        if config.cluster.timezone:
-            return ZoneInfo(config.cluster.timezone)
-        if key := os.readlink(own).partition("zoneinfo/")[2]:  # below another root it points beside it
-            return ZoneInfo(key)
-    except (OSError, ValueError):
-        pass
-    try:
-        with own.open("rb") as file:
-            return ZoneInfo.from_file(file, key=str(own))
-    except (OSError, ValueError):
-        return UTC
-
-
-def _calls_itself(root: Path) -> str:
-    if root == Path("/"):
-        return socket.gethostname()
-    try:
-        return (root / "etc/hostname").read_text(encoding="utf-8", errors="replace").strip()[:240]
-    except OSError:
-        return ""
-
-
 def live_ms(config: Config) -> int:
     """The age beyond which no window takes telemetry any more: those that hold it are closed."""
     return (config.windows.width_s + config.windows.lateness_s) * 1000
-
-
-def collectors_of(host: Host) -> list[Collector]:
-    """All collectors that the settings ask for."""
-    return sources_of(host)[0]
-
-
-def sources_of(host: Host) -> tuple[list[Collector], list[State]]:
-    """The collectors that the settings ask for, and the sources that they leave out or for which nothing is set."""
-    made: list[Collector] = []
-    chosen = sorted(host.settings.collectors or CATALOGUE)
-    left = [State(name, "off", states.BY_SETTINGS) for name in sorted(CATALOGUE.keys() - set(chosen))]
-    for source in chosen:
-        module, _, function = CATALOGUE[source].partition(":")
-        found = cast(Make, getattr(importlib.import_module(module), function))(host)
-        left += [] if found else [State(source, "absent", states.unset(source))]
-        for one in found:
-            if one.asks_driver and not host.settings.driver_calls:
-                left.append(State(one.name, "off", states.NO_CALLS))
-            else:
-                made.append(one)
-    return made, left
 
 
 class Agent:
@@ -210,17 +109,14 @@ class Agent:
         self._queue: Queue = queue.Queue(MAX_WAITING)
         collectors, self._off = sources_of(host)
         self._shared = host.shared
-        self._watches = self._watched(collectors, config)
         self._upkept_ms, self._shown = 0, list[State]()
         self.courier = Courier(spools.all, connect, clock, self._metrics, say, live_ms=live_ms(config), key=key)
         self._alarms = alarms_of(config, host.name, spools, lambda: self.courier.away_s, clock, self._metrics, say)
-        for watch in self._watches:
-            watch.start()
+        self._crew = self._at_work(collectors, config)
         self.courier.start()
 
-    def _watched(self, collectors: Iterable[Collector], config: Config) -> list[Watch]:
-        limit_s = config.agent.timeout_s + 1.0
-        return [Watch(one, self._queue, self._clock, limit_s, self._took) for one in collectors]
+    def _at_work(self, collectors: Iterable[Collector], config: Config) -> Crew:
+        return Crew(collectors, self._queue, self._clock, config.agent.timeout_s + 1.0, self._took)
 
     @property
     def waiting(self) -> str:
@@ -231,12 +127,12 @@ class Agent:
     @property
     def states(self) -> list[State]:
         """The state of every source, also of those that are off."""
-        return sorted([*(watch.state for watch in self._watches), *self._off])
+        return sorted([*self._crew.states, *self._off])
 
     def step(self, now_ms: int, wait_s: float = 0.0) -> bool:
         """Spool what was collected and send what is due; waits up to `wait_s` for a collection. True: did something."""
         work = Work()
-        for done in self._done(wait_s):
+        for done in self._done(min(wait_s, HELD_S) if self._crew.relieve() else wait_s):
             now_ms = max(now_ms, done.at_ms)
             self._composer.take(done.source, done.collected, now_ms, work)
         if not 0 <= now_ms - self._upkept_ms < UPKEEP_MS:  # also where the clock was set back
@@ -268,10 +164,10 @@ class Agent:
 
     def _upkeep(self, now_ms: int, work: Work) -> None:
         """Collectors that hang, and what was lost, are told."""
-        if (now := self.states) != self._shown:
+        if (now := [*self._crew.states, *self._off]) != self._shown:
             self._shown = now
             states.shown(now, lambda source, word, on: self._metrics.set(SOURCE_STATE, on, source=source, state=word))
-        for watch in self._watches:
+        for watch in self._crew.watches:
             if trouble := watch.trouble:
                 events = self._composer.blind.told(watch.collector.name, trouble, now_ms)
                 self._metrics.count(PROBE_FAILED, len(events), source=watch.collector.name)
@@ -308,19 +204,14 @@ class Agent:
         host = host_of(config, self._spools.place)
         collectors, self._off = sources_of(host)
         self._shared = host.shared
-        gone = {watch.collector.name for watch in self._watches} - {one.name for one in collectors}
+        gone = {watch.collector.name for watch in self._crew.watches} - {one.name for one in collectors}
         self._composer.blind.forget(gone)
-        self._watches = self._watched(collectors, config)
-        for watch in self._watches:
-            watch.start()
+        self._crew = self._at_work(collectors, config)
         return late
 
     def _collected_last(self) -> None:
         """End the collectors; what they saw, and where they stopped, is spooled."""
-        for watch in self._watches:
-            watch.stop.set()
-        deadline = time.monotonic() + END_S
-        late = [one.collector.name for one in self._watches if not one.join(max(0.0, deadline - time.monotonic()))]
+        late = self._crew.end(END_S)
         now_ms, work = self._clock(), Work()
         for done in self._done(0.0):
             self._composer.take(done.source, done.collected, now_ms, work)

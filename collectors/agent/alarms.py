@@ -78,7 +78,7 @@ class Alarms:
         self._held: dict[Key, tuple[Event, float]] = {}  # and since when
         self._told: dict[Key, int] = {}  # until when that alert lasts
         self._try_at = 0.0
-        self._stop = threading.Event()
+        self._stop, self._news = threading.Event(), threading.Event()  # `_news` is set while something is held
         self._thread = threading.Thread(target=self._run, name="alarms", daemon=True)
         self.trouble = ""
 
@@ -89,6 +89,7 @@ class Alarms:
     def close(self, timeout_s: float = 0.0) -> None:
         """End; a call that is under way ends with the process."""
         self._stop.set()
+        self._news.set()
         self._thread.join(timeout_s)
 
     def offer(self, events: Iterable[Event]) -> None:
@@ -104,6 +105,7 @@ class Alarms:
                     if not self._gave_way(event):
                         continue
                 self._held.setdefault(key, (event, time.monotonic()))
+                self._news.set()
 
     def _gave_way(self, event: Event) -> bool:
         """In a storm the worst is told: one that is no more than an error makes room for what is fatal."""
@@ -114,11 +116,14 @@ class Alarms:
         return True
 
     def _run(self) -> None:
-        while not self._stop.wait(LOOK_S):
+        while self._news.wait() and not self._stop.wait(LOOK_S):
             try:
                 self.look(time.monotonic())
             except Exception as error:  # whatever it is, the next look may go well
                 self._failed(error, time.monotonic())
+            with self._lock:
+                if not self._held and not self.trouble:
+                    self._news.clear()
 
     def look(self, now_s: float) -> None:
         """Tell what is due; forget what the log has."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from collectors import rows
+from collectors.agent.bell import Bell
 from collectors.agent.evidence import Evidence
 from collectors.agent.source import Collected, Host, Seen
 from collectors.formats.events import event as made
@@ -26,7 +27,8 @@ from collectors.host.tree import Tree
 from sickbay.components import Kind, Name, kind_of, name, parts_of, pci_address
 from sickbay.messages import MAX_MESSAGE, Event
 
-INTERVAL_S = 0.45  # twice of it and DRIVER_MS are within 3 s; each look costs some 0.1 ms, also where nothing happened
+IDLE_S = 10.0  # while nothing is to be looked after
+INTERVAL_S = 0.45  # while a look waits for the driver: it and DRIVER_MS are within 3 s
 DRIVER_MS = 2_000  # that the driver's answer is waited for: all is told within 3 s
 AGAIN_MS = 60_000  # between two looks for one component and kind
 MOST_AT_ONCE = 8
@@ -57,13 +59,13 @@ class SecondLook:
 
     name = "second_look"
     asks_driver = False  # it asks nobody: who asks a driver anyway is told to ask again
-    interval_s = INTERVAL_S
 
     def __init__(self, host: Host) -> None:
         self._host, self._tree = host, Tree(host.root)
         settings = host.settings
         self._evidence = Evidence(Path(f"{settings.spool.rstrip('/')}-evidence"), settings.evidence_max_bytes)
         self._looks: list[Look] = []
+        self._bell = host.shared.bell = Bell()
         self._looked_ms: dict[tuple[Name, str], int] = {}
         self._passed_over, self._problem = 0, ""
 
@@ -76,10 +78,21 @@ class SecondLook:
         lost, self._passed_over = self._passed_over, 0
         return Collected(seen, problem=self._problem, lost=lost, lost_why="hard events without a second look: too many")
 
+    @property
+    def interval_s(self) -> float:
+        """Often only while a look waits, or its end could not be kept: of the next event a bell tells."""
+        return INTERVAL_S if self._looks or self._problem else IDLE_S
+
+    @property
+    def handle(self) -> int:
+        """Rings at each hard event."""
+        return self._bell.handle
+
     def close(self) -> None:
         """Nothing is held open."""
 
     def _fresh(self, now_ms: int) -> Iterator[Event]:
+        self._bell.silence()
         with suppress(queue.Empty):
             while True:
                 event = self._host.shared.hard.get_nowait()

@@ -12,6 +12,7 @@ from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+from collectors.agent.bell import Bell
 from collectors.formats.reading import Record
 from sickbay.components import UNKNOWN
 from sickbay.messages import Event
@@ -55,11 +56,14 @@ class Shared:
     counted: dict[tuple[str, str], tuple[str, int]] = field(default_factory=dict)
     hangs: str = ""  # a driver does not answer: nothing more is asked of it
     hard: "queue.Queue[Event]" = field(default_factory=lambda: queue.Queue(MOST_HARD))  # events to look after
+    bell: Bell | None = None  # of who looks after them
 
     def look_after(self, event: Event) -> None:
         """A hard event for whoever looks a second time; in a storm of them the first ones do."""
         with suppress(queue.Full):
             self.hard.put_nowait(event)
+        if self.bell is not None:
+            self.bell.ring()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +93,15 @@ def _same(told: str, own: str) -> bool:
 
 
 class Collector(Protocol):
-    """One source of one host, used by one thread."""
+    """One source of one host, used by one thread at a time."""
 
     name: str  # its own among the host's: what metrics and `place` are kept under
-    interval_s: float
     asks_driver: bool  # it calls a device's driver, or a tool that does: off where `driver_calls = false`
+
+    @property
+    def interval_s(self) -> float:
+        """From one look to the next, as it stands after a look."""
+        ...
 
     def collect(self, now_ms: int) -> Collected:
         """What is new. Returns within the host's time limit, or else is counted as hanging."""
@@ -109,6 +117,16 @@ class Patient(Protocol):
     """A collector that may take longer than the host's time limit before it counts as hanging."""
 
     limit_s: float
+
+
+@runtime_checkable
+class Told(Protocol):
+    """A collector that is told when there is something to read, and need not look for it."""
+
+    @property
+    def handle(self) -> int:
+        """A file that can be read as long as there is; -1 while nobody tells."""
+        ...
 
 
 Make = Callable[[Host], Sequence[Collector]]  # the collectors of one kind that the settings ask for: maybe none

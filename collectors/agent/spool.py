@@ -225,6 +225,8 @@ class Spool:
 
         `old_frames`: so many of the backlog's telemetry at most.
         """
+        if len(self.held.flying) >= self.held.entries:
+            return []
         with self._lock:
             found: list[Entry] = []
             size = 0

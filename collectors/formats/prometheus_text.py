@@ -4,15 +4,15 @@ A scrape without times gives samples at `at_ms` 0, which means unknown: whoever 
 """
 
 import re
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
 
-from collectors.formats.metric_names import UP, Target, is_known, targets
+from collectors.formats.metric_names import UP, is_known, targets
 from collectors.formats.pasted import CHATTER
+from collectors.formats.prometheus_layout import Layout, learnt, split
 from collectors.formats.reading import Reading, Tally
 from collectors.formats.series_events import CodeEvents
 from collectors.formats.series_names import Names, fits, is_slice
-from collectors.formats.series_rows import SeriesRows
+from collectors.formats.series_rows import Plain, SeriesRows
 from collectors.formats.text import MAX_LINE, blocks
 from sickbay import components
 from sickbay.clock import NO_STAMP, Clock, Stamp
@@ -71,15 +71,26 @@ class Exporter:
 
     def __init__(self, tally: Tally) -> None:
         self._scrapes = _Scrapes(tally)
+        self._between: list[bytes] = []  # of the answer before
+        self._layout: Layout | None = None
 
     def scrape(self, body: bytes, at_ms: int) -> Iterator[Reading]:
         """The readings of one answer; values without a time of their own get `at_ms`."""
-        scrapes = self._scrapes
+        scrapes, layout = self._scrapes, self._layout
         scrapes.at_ms = at_ms
-        for number, line in _lines([body], scrapes.tally):
-            if not scrapes.again(line):
-                yield from scrapes.take(line, number)
+        between, told = split(body)
+        values = _numbers(told) if layout is not None and layout.between == between else None
+        if layout is not None and values is not None:
+            yield from scrapes.placed(layout, values, told)
+        else:
+            for number, line in _lines([body], scrapes.tally):
+                if not scrapes.again(line):
+                    yield from scrapes.take(line, number)
         yield from scrapes.next_scrape(0)
+        if values is None:
+            stands = between == self._between  # what changes each time is not learnt
+            self._layout = learnt(body, between, scrapes.quick, _tells) if stands else None
+            self._between = between
 
     @property
     def known(self) -> int:
@@ -92,14 +103,6 @@ class Exporter:
         return self._scrapes.nameless
 
 
-class _Again(NamedTuple):
-    """What a line gives whatever its value. `series`: name and text of the labels."""
-
-    series: tuple[str, str]
-    target: Target
-    component: Name
-
-
 class _Scrapes:
     """State of one input: the scrape being read, and what earlier lines taught."""
 
@@ -110,7 +113,7 @@ class _Scrapes:
         self.rows = SeriesRows()
         self.labels: dict[str, dict[str, str]] = {}  # by their text: a device's are the same in all its series
         self.places: dict[tuple[int, str, str], tuple[Name | None, bool]] = {}  # exporter, part, labels
-        self.quick: dict[str, _Again] = {}  # by a line without its value
+        self.quick: dict[str, Plain] = {}  # by a line without its value
         self.seen: set[tuple[str, str]] = set()  # series of this scrape that carry no time
         self.heading = ("", "")
         self.series = ""
@@ -159,7 +162,7 @@ class _Scrapes:
         """Takes a line that differs from an earlier one in its value at most, which nearly all of an exporter do."""
         head = line.rpartition(" ")[0]
         known = self.quick.get(head)
-        if known is None or known.series in self.seen or self.rows.count >= FLUSH:
+        if known is None or known.target.metric.speaks or known.series in self.seen or self.rows.count >= FLUSH:
             return False
         told = value_at(line, len(head))
         if told is None or told[1]:
@@ -167,17 +170,29 @@ class _Scrapes:
         self.heading, self.series = ("", ""), known.target.name
         self.known += 1
         self.seen.add(known.series)
-        self.rows.add(known.target, self.labels[known.series[1]], known.component, self.at_ms, told[0])
+        self.rows.add(known.target, known.labels, known.component, self.at_ms, told[0])
         return True
 
     def _remember(self, head: str, name: str, text: str) -> None:
-        """A series that gives a value and nothing else."""
+        """A series that gives a value, and maybe an event by it."""
         target = targets().get(name)
         component, of_slice = self.places.get((id(target.source), target.part, text), _NOWHERE) if target else _NOWHERE
-        if target is None or component is None or of_slice or target.metric.speaks or not target.metric.to:
+        if target is None or component is None or of_slice:
             return
         if fits(target.metric, self.labels[text]) and len(self.quick) < CACHED:
-            self.quick[head] = _Again((name, text), target, component)
+            self.quick[head] = Plain((name, text), target, component, self.labels[text])
+
+    def placed(self, layout: Layout, values: Sequence[float], told: Sequence[bytes]) -> Iterator[Reading]:
+        """An answer with the layout of an earlier one."""
+        layout.take(values, self.at_ms, self.rows)
+        self.known += layout.known
+        for head, one in layout.speaking:
+            value, at_ms = values[head.place], self.at_ms or None
+            event = self.codes.event(one.target, one.labels, one.component, value, at_ms, head.line(told))
+            if event is not None:
+                yield Reading(event, head.number, Stamp(Clock.ABSOLUTE, self.at_ms) if self.at_ms else NO_STAMP)
+        for head in layout.odd:
+            yield from self.take(head.line(told), head.number)
 
     def _label_text(self, line: str, start: int) -> str | None:
         """The labels' own text, once its meaning is in `labels`; None where it is damaged."""
@@ -254,6 +269,21 @@ class _Scrapes:
             self.tally.note(f"{self.nameless} values of accelerators left out: no label that is known names the device")
         if self.other and not self.known:
             self.tally.note(f"{self.other} series, none of a name that is known here")
+
+
+def _tells(line: str) -> bool | None:
+    """Whether a line, up to its value, may tell something; None where it changes what the next ones mean."""
+    match = _NAME.match(line)
+    if match is None or _SEPARATOR.match(line) or _POINT.match(line) or line.endswith("=>"):
+        return None
+    return is_known(match.group())
+
+
+def _numbers(told: Sequence[bytes]) -> list[float] | None:
+    try:
+        return list(map(float, told))
+    except ValueError:
+        return None
 
 
 def labels_at(line: str, start: int) -> tuple[dict[str, str], int] | None:

@@ -24,6 +24,16 @@ class _Values:
     value: list[float] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """What a line gives whatever its value: a value, and maybe an event by it."""
+
+    series: tuple[str, str]  # name, and text of the labels
+    target: Target
+    component: Name
+    labels: dict[str, str]
+
+
 @dataclass(slots=True)
 class SeriesRows:
     """Collects (series, component, time, value); `flush` turns them into samples. Time 0 = unknown."""
@@ -41,6 +51,17 @@ class SeriesRows:
             values.part.append(tuple([labels.get(label, "") for label in target.metric.sum_over]))
         values.value.append(value)
         self.count += 1
+
+    def add_all(self, told: Sequence[tuple[int, Plain]], values: Sequence[float], at_ms: int) -> None:
+        """Take the values of one series name, which stand at these places."""
+        target = told[0][1].target
+        own = self.values.setdefault(target.name, (target, _Values()))[1]
+        own.component += [one.component for _, one in told]
+        own.at_ms += [at_ms] * len(told)
+        own.value += [values[place] for place, _ in told]
+        for _, one in told if target.metric.sum_over else ():
+            own.part.append(tuple([one.labels.get(label, "") for label in target.metric.sum_over]))
+        self.count += len(told)
 
     def add_host(self, host: Name, at_ms: int, column: str, value: float) -> None:
         """Take one value of a host that is already in our unit; of two the larger stays."""
@@ -71,11 +92,13 @@ def _lay_out(
     worse = min if metric.to and TABLES[table].column(metric.to).low else max
     keys, real = zip(values.component, values.at_ms, strict=True), converted(metric, raw).tolist()
     whole = _summed(keys, values.part, real, worse) if metric.sum_over else zip(keys, real, strict=True)
-    for (component, at_ms), value in whole:
+    for key, value in whole:
         if value == value:  # NaN is not told
-            cell = cells.setdefault((table, at_ms > 0), {}).setdefault((component, at_ms), {})
+            rows = cells.setdefault((table, key[1] > 0), {})
+            if (cell := rows.get(key)) is None:
+                cell = rows[key] = {}
             # Two jobs on a device double its series: one is kept.
-            cell[metric.to] = worse(value, cell.get(metric.to, value))
+            cell[metric.to] = worse(value, cell[metric.to]) if metric.to in cell else value
 
 
 def _summed(
@@ -100,7 +123,8 @@ def note_saturated(
 
 def _reading(table: str, rows: list[tuple[tuple[Name, int], _Cell]]) -> Reading:
     at_ms = np.array([at for (_, at), _ in rows], np.int64)
-    columns = [name for name in TABLES[table].names if any(name in cell for _, cell in rows)]
+    told = set[str]().union(*(cell for _, cell in rows))
+    columns = [name for name in TABLES[table].names if name in told]
     values = {name: np.array([cell.get(name, np.nan) for _, cell in rows]) for name in columns}
     stamp = Stamp(Clock.ABSOLUTE, int(at_ms[-1])) if at_ms[-1] > 0 else Stamp()
     return Reading(Samples(table, [component for (component, _), _ in rows], at_ms, values), stamp=stamp)

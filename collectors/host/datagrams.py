@@ -1,13 +1,14 @@
 """A local datagram socket that any user of the host may write to; the kernel names the sender of each datagram."""
 
 import os
-import select
 import socket
 import stat
 import struct
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
+
+from collectors.agent.bell import heard
 
 MAX_BYTES = 16_384  # of one datagram; longer ones are cut by the kernel, and refused
 NOBODY = -1  # where the kernel names no sender
@@ -65,11 +66,14 @@ class Listener:
             return os.stat(self.path, follow_symlinks=False).st_ino == self._inode
         return False
 
+    @property
+    def handle(self) -> int:
+        """What can be waited for."""
+        return self._socket.fileno()
+
     def wait(self, seconds: float) -> bool:
         """Whether something came in that time."""
-        waiting = select.poll()  # any number of files may be open beside it: `select` takes the first 1,024 only
-        waiting.register(self._socket, select.POLLIN)
-        return bool(waiting.poll(max(0.0, seconds) * 1000))
+        return bool(heard(seconds, self.handle))
 
     def receive(self) -> Datagram | None:
         """The next datagram, None where there is none now."""

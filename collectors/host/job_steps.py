@@ -13,11 +13,11 @@ from collectors.agent.source import Collected, Host, Seen
 from collectors.host.datagrams import Listener, Unavailable
 from collectors.host.step_senders import Senders, Told
 
-INTERVAL_S = 0.5  # after a socket that cannot be had; else a collection waits by itself
-IDLE_S = 1.0  # that a collection waits for the first word: a host without a job costs nothing
+INTERVAL_S = 0.5  # after a socket that cannot be had; else the first word wakes it
 LINGER_S = 0.25  # that one collection listens: shorter than anybody waits for a verdict, longer than a burst
 MOST = 4_000  # datagrams of one collection
-CHECK_MS = 2_000  # between two looks at what time alone tells
+IDLE_S = 2.0  # between two looks at what time alone tells
+CHECK_MS = 1_900  # the least between two: others come at each word
 
 
 class JobSteps:
@@ -25,7 +25,6 @@ class JobSteps:
 
     name = "job_steps"
     asks_driver = False
-    interval_s = INTERVAL_S
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -46,7 +45,17 @@ class JobSteps:
             if not listener.reachable:
                 self.close()
         lost, why = self._refused()
-        return Collected(seen, lost=lost, lost_why=why, more=True)
+        return Collected(seen, lost=lost, lost_why=why)
+
+    @property
+    def interval_s(self) -> float:
+        """While it listens it is only looked at what time alone tells."""
+        return INTERVAL_S if self._listener is None else IDLE_S
+
+    @property
+    def handle(self) -> int:
+        """The socket: a host without a job costs nothing."""
+        return -1 if self._listener is None else self._listener.handle
 
     def close(self) -> None:
         """Stop listening."""
@@ -61,7 +70,7 @@ class JobSteps:
 
     def _heard(self, listener: Listener, now_ms: int) -> Iterator[Told]:
         began = time.monotonic()
-        if not listener.wait(IDLE_S):
+        if not listener.wait(0.0):
             return
         until = time.monotonic() + LINGER_S
         for _ in range(MOST):

@@ -48,6 +48,12 @@ class Journal:
         self._heard, self._settling = False, True
         self.at_end = False
 
+    @property
+    def handle(self) -> int:
+        """What can be waited for; -1 while no tool runs."""
+        process = self._process
+        return -1 if process is None or process.stdout is None else process.stdout.fileno()
+
     def begun(self) -> bool:
         """True once, before anything is read."""
         begun, self._begun = self._begun, True

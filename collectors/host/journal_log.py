@@ -24,7 +24,7 @@ class JournalLog(KernelLog):
     """The collector `journal_log`."""
 
     name = "journal_log"
-    interval_s = INTERVAL_S
+    look_s = INTERVAL_S
 
     def __init__(self, host: Host) -> None:
         super().__init__(host)

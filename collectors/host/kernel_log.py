@@ -15,7 +15,9 @@ from collectors.host.growing import Growing, Lines, Resume, resume_of
 from collectors.host.journal_follow import Journal, readable
 from collectors.lines import Dated, Follower
 
-INTERVAL_S = 0.25  # an event must leave within a second of its line
+INTERVAL_S = 0.5  # between two looks at a file: an event must leave within a second of its line
+DETAILS_S = 0.25
+TOLD_S = 10.0  # between two looks at what tells of its news
 RECORD_BYTES = 16 << 10  # the kernel's records are at most about 8 KiB, escapes included
 MAX_RECORDS = 5_000  # of one pass
 BOOT_S = 10.0  # that time stands still there: the file tells of every processor, which costs a millisecond
@@ -28,7 +30,7 @@ class KernelLog:
 
     name = "kernel_log"
     asks_driver = False
-    interval_s = INTERVAL_S
+    look_s = INTERVAL_S
 
     def __init__(self, host: Host) -> None:
         self._host, self._path = host, host.root / host.settings.kernel_log
@@ -58,6 +60,16 @@ class KernelLog:
         told = self._collected(source, dated, self._follower.resume(source.place, now_ms).encoded())
         self._quiet = told if source.at_end and not told.seen and not told.lost else None
         return told
+
+    @property
+    def handle(self) -> int:
+        """The device or the journal; a file tells nobody when it grows."""
+        return -1 if self._source is None else self._source.handle
+
+    @property
+    def interval_s(self) -> float:
+        """Where nobody tells it is looked at often, and more so while what was read waits for its details."""
+        return DETAILS_S if not self._follower.idle else self.look_s if self.handle < 0 else TOLD_S
 
     def close(self) -> None:
         """Let the log go."""
@@ -119,6 +131,7 @@ class File(Growing):
     """A log file, such as var/log/kern.log, or one with records as the device gives them."""
 
     live = False
+    handle = -1  # nobody tells when it grows
 
     def __init__(self, path: Path, resume: Resume | None, root: Path, *, whole: bool) -> None:
         super().__init__(path, resume, whole=whole)
@@ -151,7 +164,7 @@ class Device:
     live = True
 
     def __init__(self, path: Path, resume: Resume | None) -> None:
-        self._handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        self.handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         self._boot_id = _boot_id()
         self._next, self._told = (self._number(resume.read), self._number(resume.told) or 0) if resume else (None, 0)
         self._lost, self._begun = 0, False
@@ -175,7 +188,7 @@ class Device:
         self.at_end = False
         for _ in range(MAX_RECORDS):
             try:
-                record = os.read(self._handle, RECORD_BYTES)
+                record = os.read(self.handle, RECORD_BYTES)
             except BlockingIOError:
                 self.at_end = True
                 return
@@ -216,7 +229,7 @@ class Device:
 
     def close(self) -> None:
         """Let the device go."""
-        os.close(self._handle)
+        os.close(self.handle)
 
 
 def _boot_id() -> str:

@@ -13,6 +13,7 @@ from diagnosis.case import Case
 from diagnosis.detectors.explicit_code import build
 from diagnosis.evidence import CERTAIN, GOOD, bucket_of, identity
 from diagnosis.frames import table, with_models
+from diagnosis.wide import wide
 from sickbay.components import Name
 from sickbay.messages import Evidence, Severity, replace
 
@@ -27,17 +28,22 @@ def claims(case: Case) -> Iterable[Evidence]:
     """One claim per narrow link and source: telemetry, and what the kernel told at boot."""
     frame = table(case, "accelerator", COLUMNS).filter(pl.col("bus_width_lanes") > 0)
     frame = frame.with_columns(pl.col("bus_width_max_lanes").replace(0.0, None).alias("told"))
-    latest = frame.group_by("component", maintain_order=True).agg(pl.col("bus_width_lanes").last())
-    measured: dict[Name, float] = dict(latest.iter_rows())
-    seen = [*_narrow(frame.filter(pl.col("bus_width_lanes") < pl.col("told")), frame, case, CERTAIN, "told")]
-    seen = _not_by_design(seen, measured, case)
-    seen += _narrower_than_peers(frame.filter(pl.col("told").is_null()), case)
+    narrow, unlabelled = frame.filter(pl.col(COLUMNS[0]) < pl.col("told")), frame.filter(pl.col("told").is_null())
+    spoken = any(event.kind == "pcie.degraded" for event in case.events)
+    if not spoken and not narrow.height and not unlabelled.height:
+        return  # so it is nearly always; what follows looks at every card of the cluster
+    measured = wide(case).latest("accelerator", COLUMNS[0])
+    seen = _not_by_design([*_narrow(narrow, frame, case, CERTAIN, "told")], measured, case)
+    seen += _narrower_than_peers(unlabelled, measured, case)
     yield from seen
-    yield from _told_at_boot(case, measured, [one.component for one in seen])
+    if spoken:
+        yield from _told_at_boot(case, measured, [one.component for one in seen])
 
 
 def _not_by_design(seen: list[Evidence], measured: Mapping[Name, float], case: Case) -> list[Evidence]:
     """Without those whose slot is as narrow on other hosts, and without all where most cards of a host are narrow."""
+    if not seen:
+        return []
     slots = slots_of(case)
     widths = widths_of(case, measured, slots)
     kept = []
@@ -68,12 +74,14 @@ def _job_on(component: Name, case: Case, at_ms: int | None) -> str:
     return place.job if place else ""
 
 
-def _narrower_than_peers(frame: pl.DataFrame, case: Case) -> Iterator[Evidence]:
+def _narrower_than_peers(frame: pl.DataFrame, measured: Mapping[Name, float], case: Case) -> Iterator[Evidence]:
     """Cards of one model have one width; a minority below it is narrow. Across models nothing is compared."""
+    if not (frame["bus_width_lanes"] < max(measured.values(), default=0.0)).any():
+        return
     joined = with_models(frame, case).filter(pl.col("model").is_not_null())
-    usual = joined.group_by("model").agg(
-        pl.col("bus_width_lanes").median().alias("peers"), pl.col("component").n_unique().alias("cards")
-    )
+    cards = {"component": measured.keys(), "lanes": measured.values()}
+    known = with_models(pl.DataFrame({key: list(told) for key, told in cards.items()}), case)
+    usual = known.group_by("model").agg(pl.col("lanes").median().alias("peers"), pl.len().alias("cards"))
     joined = joined.join(usual, on="model").filter(pl.col("cards") >= LEAST_PEERS)
     yield from _narrow(joined.filter(pl.col("bus_width_lanes") < pl.col("peers")), joined, case, GOOD, "peers")
 

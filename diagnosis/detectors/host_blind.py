@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import polars as pl
 
-from diagnosis.alive import told_by_hosts
 from diagnosis.case import Case
 from diagnosis.detectors.peers_idle import Stall, stalled
 from diagnosis.evidence import FAIR, GOOD, bucket_of, identity
 from diagnosis.frames import table
 from diagnosis.odd_ones import LEAST_SILENT, Odd, odd_ones
+from diagnosis.wide import SEES, TOLD, wide
 from sickbay.components import Kind, Name, name
 from sickbay.messages import Action, Evidence, Severity
 
@@ -34,7 +34,6 @@ class Gap(NamedTuple):
     from_ms: int
     to_ms: int
     end_ms: int
-    cards: int
 
 
 def claims(case: Case) -> Iterable[Evidence]:
@@ -77,10 +76,10 @@ def _siblings(case: Case, host: str, blind: list[Odd]) -> int:
 
 def _many_dark(case: Case, last_ms: int, alive: dict[str, int]) -> bool:
     """More than a few hosts, of whatever job, fell silent together: power, management or monitoring."""
-    cards = table(case, "accelerator", ("power_watts",)).group_by("host").agg(pl.col("end_ms").max())
-    grid = int(cards["end_ms"].max())  # type: ignore[arg-type]
+    cards = wide(case).last("accelerator")
+    grid = max(cards.values())
     gone = [
-        host for host, end in cards.iter_rows()
+        host for host, end in cards.items()
         if end <= grid - LEAST_SILENT * case.window_ms and abs(end - last_ms) <= LEAST_SILENT * case.window_ms
         and alive.get(host, -1) < end + LEAST_SILENT * case.window_ms
     ]  # fmt: skip
@@ -94,30 +93,25 @@ def _others_seen(cards: pl.DataFrame, others: set[str], stall: Stall, case: Case
 
 def blind_hosts(case: Case) -> tuple[list[Gap], int]:
     """(live hosts whose accelerators are blind now, hosts with accelerators in all)."""
-    cards = table(case, "accelerator", ("power_watts", "utilisation_ratio", "temperature_celsius"))
-    sees = pl.any_horizontal(pl.col("power_watts", "utilisation_ratio", "temperature_celsius").is_not_null())
-    if cards.height == 0:
+    cards = wide(case).last("accelerator")
+    if not cards:
         return [], 0
-    seen = cards.group_by("host").agg(
-        pl.col("end_ms").filter(sees).max().alias("last"), pl.col("component").n_unique().alias("cards")
-    )
-    alive = _alive(case)
-    grid = max([*(int(end) for end in alive.values()), int(cards["end_ms"].max())])  # type: ignore[arg-type]
-    gaps = []
-    for host, last, count in seen.sort("host").iter_rows():
-        silent = last is not None and grid - last >= LEAST_SILENT * case.window_ms
-        if silent and alive.get(host, -1) >= last + LEAST_SILENT * case.window_ms:
-            gaps.append(Gap(host, int(last) - case.window_ms, int(last) + case.window_ms, grid, int(count)))
-    return gaps, seen.height
+    alive, sees = _alive(case), wide(case).last(SEES)
+    grid, long = max(*alive.values(), *cards.values(), 0), LEAST_SILENT * case.window_ms
+    gaps = [
+        Gap(host, last - case.window_ms, last + case.window_ms, grid)
+        for host, last in sorted(sees.items())
+        if grid - last >= long and alive.get(host, -1) >= last + long
+    ]
+    return gaps, len(cards)
 
 
 def _alive(case: Case) -> dict[str, int]:
     """Host -> the last time that something else of it was received."""
     last: dict[str, int] = {}
-    carriers = table(case, "port", ("rx_bytes_total__increase",))
-    for frame in (told_by_hosts(case), carriers):
-        for host, end in frame.group_by("host").agg(pl.col("end_ms").max()).iter_rows():
-            last[host] = max(last.get(host, -1), int(end))
+    for sign in (TOLD, "port"):
+        for host, end in wide(case).last(sign).items():
+            last[host] = max(last.get(host, -1), end)
     return last
 
 

@@ -13,6 +13,7 @@ from diagnosis.detectors.explicit_code import build, bursts
 from diagnosis.evidence import CERTAIN, FAIR, GOOD, bucket_of, identity
 from diagnosis.frames import table
 from diagnosis.known_hosts import is_switch, known_hosts
+from diagnosis.wide import sent_per_second, wide
 from sickbay.components import Kind, Name, host_of
 from sickbay.messages import Action, Event, Evidence, Relation, Severity, replace
 
@@ -44,13 +45,16 @@ def _senders(case: Case) -> Iterator[tuple[pl.DataFrame, list[Name]]]:
     seconds = pl.col("covered_ms").fill_null(case.window_ms).clip(lower_bound=1.0) / 1000
     rates = frame.with_columns(
         pl.col(COLUMNS[0]).fill_null(0.0).alias("frames"),
-        (pl.col(COLUMNS[0]).fill_null(0.0) / seconds).alias("sent"),
+        sent_per_second(case.window_ms).alias("sent"),
         (pl.col(COLUMNS[1]).fill_null(0.0) / seconds).alias("held"),
     )
     if rates.filter(pl.col("sent") >= PER_SECOND).height == 0:
         return
-    sums = rates.filter(~pl.col("host").is_in(_switches(rates, case))).with_columns(
-        pl.col("sent").median().over("end_ms").alias("usual"),
+    switches = _switches(rates, case)
+    ends = rates.filter(pl.col("sent") >= PER_SECOND)["end_ms"].unique().to_list()
+    usual = wide(case).usual_sent(ends, switches, case.window_ms)
+    sums = rates.filter(pl.col("end_ms").is_in(ends) & ~pl.col("host").is_in(switches)).with_columns(
+        pl.col("end_ms").replace_strict(usual, default=0.0, return_dtype=pl.Float64).alias("usual"),
         (pl.col("held") >= PER_SECOND).sum().over("end_ms").alias("held_ports"),
     )
     alone = (pl.col("sent") >= PER_SECOND) & (pl.col("sent") >= TIMES * pl.col("usual"))

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import polars as pl
 
-from diagnosis.alive import told_by_hosts
 from diagnosis.case import Case
 from diagnosis.evidence import CERTAIN, GOOD, bucket_of, identity
 from diagnosis.frames import table
-from sickbay.components import Name, host_of
+from diagnosis.wide import TOLD, wide
+from sickbay.components import Name
 from sickbay.messages import Evidence, Severity
 
 NAME, VERSION = "power_lost", "1"
@@ -36,10 +36,17 @@ class Fall(NamedTuple):
 def claims(case: Case) -> Iterable[Evidence]:
     """One claim per unit whose power or current is gone and stays away."""
     frame = table(case, "pdu", tuple(column for column, _, _ in SIGNS))
-    for rows in frame.partition_by("component", maintain_order=True) if frame.height else ():
+    for rows in _dead(frame).partition_by("component", maintain_order=True) if frame.height else ():
         fall = next((found for sign in SIGNS if (found := _gone(rows, *sign))), None)
         if fall is not None:
             yield _claim(rows["component"][0], fall, case)
+
+
+def _dead(frame: pl.DataFrame) -> pl.DataFrame:
+    """The units that give nothing by their newest word: few of many."""
+    newest = [pl.col(column).drop_nulls().last() <= nothing for column, nothing, _ in SIGNS]
+    last = frame.group_by("component").agg(pl.any_horizontal(newest).alias("dead"))
+    return frame.filter(pl.col("component").is_in(last.filter("dead")["component"].implode()))
 
 
 def _gone(rows: pl.DataFrame, column: str, nothing: float, much: float) -> Fall | None:
@@ -56,11 +63,9 @@ def _gone(rows: pl.DataFrame, column: str, nothing: float, much: float) -> Fall 
 def _living(component: Name, fall: Fall, case: Case) -> tuple[int, int]:
     """(hosts under the unit that live on, hosts that it had before) by what their own agents and exporters tell."""
     under = set(case.topology.at(fall.first_ms).hosts_under(component))
-    seen = told_by_hosts(case)
-    seen = seen.with_columns(pl.Series("host", [host_of(one) for one in seen["component"]], dtype=pl.String))
-    before = set(seen.filter(pl.col("end_ms") <= fall.before_ms)["host"]) & under
-    after = seen.filter(pl.col("end_ms") >= fall.first_ms + LEAST_AFTER * case.window_ms)
-    return len(before & set(after["host"])), len(before)
+    before = wide(case).owners(TOLD, 0, fall.before_ms) & under
+    after = wide(case).owners(TOLD, fall.first_ms + LEAST_AFTER * case.window_ms)
+    return len(before & after), len(before)
 
 
 def _claim(component: Name, fall: Fall, case: Case) -> Evidence:

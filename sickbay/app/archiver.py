@@ -1,4 +1,4 @@
-"""The archive stage: writes what the log holds into Delta tables, every `[archive] every_s`.
+"""The archive stage: writes what the log holds into Delta tables, every `[archive] every_s`, and keeps them in order.
 
 A write that fails is told, counted and tried again: an archive that is behind must not stop the diagnosis beside it.
 What would be wrong for ever (no folder, another log's archive) is told at the start, by an error.
@@ -6,18 +6,23 @@ What would be wrong for ever (no folder, another log's archive) is told at the s
 
 import time
 from collections import deque
-from datetime import UTC, datetime
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, date, datetime
 
 from sickbay import selfmetrics
 from sickbay.admission import admission
-from sickbay.app.live import FrameReader
+from sickbay.app.archive_frames import ArchiveFrames
 from sickbay.app.service import Context
+from sickbay.archive_place import place
 from sickbay.config import ConfigError
 from sickbay.log import Closed, LogError
+from sickbay.schema import TABLES
+from sickbay.topics import TELEMETRY
 from streams.archive import Archive, ArchiveError, Feed, Written
 from streams.archive_rows import Reading
-from streams.archive_table import Beaten
+from streams.archive_table import Beaten, Keeping
+from streams.archive_upkeep import Upkeep
 
 CLOSING_S = 10.0  # at the end; what is left then is the next start's
 SAY_MS = 60_000  # people are told of a failure that goes on once a minute
@@ -28,54 +33,86 @@ class Archiver:
 
     def __init__(self, context: Context) -> None:
         from deltalake.exceptions import DeltaError
+        from polars.exceptions import PolarsError
 
         settings = context.config.archive
         if not settings.path:
-            raise ConfigError("[archive] path is empty: name a folder for the archive")
+            raise ConfigError("[archive] path is empty: name a folder or a bucket for the archive")
         self._context, self._metrics = context, context.metrics
         self._every_ms = round(settings.every_s * 1000)
-        self._failures = (DeltaError, OSError, LogError, ArchiveError)
+        self._failures = (DeltaError, OSError, LogError, ArchiveError, PolarsError)
         trust = admission(context.config.security)
-        reading = Reading(trust, FrameReader(context.log, trust, context.metrics))
-        self.archive = Archive(context.log, Path(settings.path), reading, context.clock)
+        root = place(settings.path, settings.endpoint, settings.region)
+        frames = ArchiveFrames(context.log, trust, context.metrics) if settings.telemetry else None
+        self.archive = Archive(context.log, root, Reading(trust), context.clock, frames=frames)
+        self._keeping = Keeping(settings.full_rate_hours, settings.keep_days, settings.replaced_hours)
+        full = zip(TABLES, self.archive.feeds[TELEMETRY].tables, strict=True) if frames else ()
+        self.upkeep = [Upkeep(root, name, table, self._keeping) for name, table in full]
         self._next_ms = 0
         self._queue: deque[Feed] = deque()  # topics of this round that may still hold something
+        self._chores: deque[Upkeep] = deque()  # then: tables of this round that may still need something
+        self._complete_ms = 0
         self._failed_once = False  # in this round
         self._said: dict[str, int] = {}  # what: when
 
     def step(self, now_ms: int) -> bool:
-        """One batch of one topic when it is time for a round; a topic that holds more comes again in the same round."""
-        if not self._queue:
+        """One batch of one topic when it is time for a round; a topic that holds more comes again in the same round.
+        Then upkeep, a piece at a time."""
+        if not self._queue and not self._chores:
             if now_ms < self._next_ms:
                 return False
             self._queue.extend(self.archive.feeds.values())
             self._failed_once = False
-        self._batch(now_ms)
-        if not self._queue:
-            self._next_ms = now_ms + self._every_ms
-            if not self._failed_once:
-                self._metrics.set(selfmetrics.ARCHIVE_SINCE, now_ms / 1000)
-        return bool(self._queue)
+        if self._queue:
+            self._batch(now_ms)
+            if not self._queue:
+                self._all_read(now_ms)
+        else:
+            self._chore(now_ms)
+        return bool(self._queue or self._chores)
 
-    def _batch(self, now_ms: int) -> None:
-        feed = self._queue.popleft()
+    def _all_read(self, now_ms: int) -> None:
+        self._next_ms = now_ms + self._every_ms
+        if self._failed_once:
+            return
+        self._metrics.set(selfmetrics.ARCHIVE_SINCE, now_ms / 1000)
+        if self.upkeep:
+            feed = self.archive.feeds[TELEMETRY]
+            with self._trying(feed, now_ms):
+                self._complete_ms = feed.complete_ms()
+                self._chores.extend(self.upkeep)
+
+    def _chore(self, now_ms: int) -> None:
+        upkeep = self._chores.popleft()
+        with self._trying(self.archive.feeds[TELEMETRY], now_ms):
+            if done := upkeep.step(self._complete_ms, _day(now_ms)):
+                self._metrics.count(selfmetrics.ARCHIVE_UPKEEP, table=upkeep.name, what=done)
+                self._chores.append(upkeep)
+
+    @contextmanager
+    def _trying(self, feed: Feed, now_ms: int) -> Iterator[None]:
         try:
-            written = feed.round()
-            self._look_after(feed, now_ms)
+            yield
         except Closed:
             raise
         except self._failures as error:
             self._failed(feed, error, now_ms)
             if isinstance(error, LogError):  # the log is away: it would be for the other topics too
                 self._queue.clear()
-            return
-        self._count(feed.topic, written, now_ms)
-        if written.more or written.beaten:
-            self._queue.append(feed)
+
+    def _batch(self, now_ms: int) -> None:
+        feed = self._queue.popleft()
+        with self._trying(feed, now_ms):
+            written = feed.round()
+            self._look_after(feed, now_ms)
+            self._count(feed.topic, written, now_ms)
+            if written.more or written.beaten:
+                self._queue.append(feed)
 
     def _look_after(self, feed: Feed, now_ms: int) -> None:
         for table in feed.tables:
-            table.tidy(datetime.fromtimestamp(now_ms / 1000, UTC).date())
+            if feed.topic != TELEMETRY:  # its upkeep has rules of its own
+                table.tidy(_day(now_ms), self._keeping)
             if table.dropped:
                 names = ", ".join(sorted(table.dropped)[:5])
                 self._say(f"{table.name} wide", f"archive: {table.name} is too wide: without {names} ...", now_ms)
@@ -108,10 +145,15 @@ class Archiver:
         """Write what is there, as far as it can be done soon, and every position."""
         now_ms, until = self._context.clock(), time.monotonic() + CLOSING_S
         self._queue.clear()
+        self._chores.clear()
         self._next_ms = now_ms
-        while self.step(now_ms) and not self._failed_once and time.monotonic() < until:
+        while self.step(now_ms) and self._queue and not self._failed_once and time.monotonic() < until:
             pass
         try:
             self.archive.settle()
         except (*self._failures, Beaten) as error:  # then a few records are read again
             self._say("settle", f"archive: {error}", now_ms)
+
+
+def _day(now_ms: int) -> date:
+    return datetime.fromtimestamp(now_ms / 1000, UTC).date()

@@ -1,96 +1,300 @@
-"""Windows of features as detectors want them: those of a table as one sorted frame, made anew only where some came.
+"""Windows of features as live diagnosis keeps them: all of them as columns, and rows of those that a look may be about.
 
-32,000 ports of half an hour are six million rows: a look must not sort them by their names each time.
+100,000 accelerators and as many ports tell 36 million rows in half an hour. No detector needs more than those of the
+jobs, hosts and links at which something may be wrong (`diagnosis.screen`), and a few numbers about all (`Wide`). A
+table with few rows is given out whole.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+import numpy as np
 import polars as pl
 
+from diagnosis import screen
+from diagnosis.frames import names_of
+from diagnosis.screen import CARDS, HOSTS, OPTICS, PORTS, READ, Mask, OpticScreen, Places, PortScreen
+from diagnosis.wide import SEES, TOLD, Wide
+from sickbay.app.card_screen import EVER_MS, CardScreen, Owners, hosts_of, values_of
+from sickbay.app.wide_windows import WideWindows
+from sickbay.app.window_table import WindowTable
 from sickbay.components import Kind, Name
+from sickbay.messages import Identity
+from sickbay.placement import Placements
+from streams.feature_record import Block
 
-NAMED = frozenset({str(Kind.PORT), str(Kind.OPTIC)})  # tables of parts that sources call by several names
-FEW_ROWS = 50_000  # are sorted as they are
-END_BITS, MOST_NAMES = 42, 1 << 21  # of one number to sort by: milliseconds within 139 years, and a name's place
+NAMED = frozenset({PORTS, OPTICS})  # tables of parts that sources call by several names
+WHOLE = frozenset({"pdu", "cdu"})  # few of them, and all are looked at
+NOT_READ = frozenset({"filesystem", "switch"})  # of which detectors ask only who told anything
+FEW_ROWS = 100_000  # of a table: it is given out whole
+MOST_ROWS = 3_000_000  # of a table: if more are of interest only the newest windows are given out
+
+
+class About(NamedTuple):
+    """What a look is about, beside what windows tell. `renamed`: what `named` says changed. `far`: the other end of a
+    port's link. `components`: those that events name; `parts`: those that open incidents rest on."""
+
+    named: Callable[[Name], Name] = str
+    renamed: bool = True
+    placements: Placements = Placements()
+    far: Callable[[Name], Name | None] = lambda port: None
+    components: Iterable[Name] = ()
+    parts: Iterable[Name] = ()
+
+
+class Told(NamedTuple):
+    """What a case is told of the windows: see there."""
+
+    features: dict[str, pl.DataFrame]
+    wide: Wide
+    whole_jobs: frozenset[str] | None
 
 
 @dataclass(slots=True)
 class FeatureWindows:
-    """What was told, by table. Windows that were given out once stay joined until they are forgotten."""
+    """What was told, by table. `few_rows`, `most_rows`: see `FEW_ROWS`, `MOST_ROWS`."""
 
-    _fresh: dict[str, list[tuple[int, pl.DataFrame]]] = field(default_factory=dict)
-    _joined: dict[str, pl.DataFrame] = field(default_factory=dict)
-    _before_ms: int = 0  # what ends before is forgotten
+    window_ms: int = 10_000
+    few_rows: int = FEW_ROWS
+    most_rows: int = MOST_ROWS
+    cut: int = 0  # windows of interest that the newest look left out
+    _tables: dict[str, WindowTable] = field(default_factory=dict)
+    _owners: Owners = field(default_factory=Owners)
+    _owner: dict[str, Places] = field(default_factory=dict)  # by table: the owner of each row
+    _generation: dict[str, int] = field(default_factory=dict)
+    _seen: dict[str, dict[int, Places]] = field(default_factory=dict)  # by sign and window: owners with a row
+    _until: dict[str, Places] = field(default_factory=dict)  # by table and row: the newest window of interest
+    _pauses: dict[int, tuple[Places, Places]] = field(default_factory=dict)  # by window: ports that send, that are held
+    _models: dict[Name, str] = field(default_factory=dict)
+    _model_numbers: dict[str, int] = field(default_factory=dict)
+    _cards: CardScreen | None = None
+    _ports: PortScreen = field(default_factory=PortScreen)
+    _optics: OpticScreen = field(default_factory=OpticScreen)
+    _before_ms: int = 0
+    _span_ms: int = 0  # how long a time all windows take that are kept
 
-    def add(self, table: str, end_ms: int, frame: pl.DataFrame) -> None:
-        """One more window."""
-        self._fresh.setdefault(table, []).append((end_ms, frame))
+    @property
+    def size(self) -> int:
+        """Bytes of all that is kept of windows, each array once."""
+        arrays = {
+            id(values): values.nbytes
+            for table in self._tables.values()
+            for window in table.windows.values()
+            for values in (window.present, *window.columns.values())
+        }
+        return sum(arrays.values())
+
+    def add(self, block: Block) -> None:
+        """Some more rows of a window."""
+        if block.end_ms >= self._before_ms:
+            self._table(block.table).add(block)
+
+    def learn(self, one: Identity) -> None:
+        """The model of an accelerator: only those of one model are compared."""
+        if one.kind != Kind.ACCELERATOR or not one.model:
+            return
+        for name in names_of(one):
+            if self._models.get(name) != one.model:
+                self._models[name] = one.model
+                place = self._table(CARDS).places.get(name)
+                if self._cards and place is not None and place < self._cards.model.size:
+                    self._cards.model[place] = self._model(name)
+                    self._cards.learned(_owner(name))
 
     def forget(self, before_ms: int) -> None:
-        """Lets go of windows that end before a time: of those that were joined, with the next look."""
-        self._before_ms = max(self._before_ms, before_ms)
-        for table, waiting in self._fresh.items():
-            if waiting and min(end for end, _ in waiting) < before_ms:
-                self._fresh[table] = [(end, frame) for end, frame in waiting if end >= before_ms]
+        """Lets go of windows that end before a time."""
+        if before_ms <= self._before_ms:
+            return
+        self._before_ms = before_ms
+        for table in self._tables.values():
+            table.forget(before_ms)
+        self._pauses = {end: rows for end, rows in self._pauses.items() if end >= before_ms}
+        for sign, kept in self._seen.items():
+            self._seen[sign] = {end: owners for end, owners in kept.items() if end >= before_ms}
+        if self._cards:
+            self._cards.forget(before_ms)
 
-    def until(self, frontier_ms: int | None, named: Callable[[Name], Name] | None = None) -> dict[str, pl.DataFrame]:
-        """The tables, of windows that end then or before (None: all), sorted by component and end. `named`: what
-        components are called."""
-        found = {}
-        for table in dict.fromkeys((*self._joined, *self._fresh)):
-            frame = self._frame(table, frontier_ms, named)
-            if frame is not None and frontier_ms is not None and _last(frame) > frontier_ms:
-                frame = frame.filter(pl.col("end_ms") <= frontier_ms)
+    def look(self, frontier_ms: int | None, about: About | None = None) -> Told:
+        """What windows that end then or before (None: all) tell of what is of interest."""
+        about = about or About()
+        fresh: dict[str, list[int]] = {}
+        for name, table in self._tables.items():
+            several = name in NAMED
+            table.settle(about.named if several else str, all_of_them=several and about.renamed)
+            self._number(name, table)
+            fresh[name] = [end for end in table.ends(frontier_ms) if not table.windows[end].whole]
+        newest = max((end for ends in fresh.values() for end in ends), default=0)
+        self._span_ms = max(self._span_ms, newest - self._before_ms if self._before_ms else EVER_MS)
+        for name, ends in fresh.items():
+            for end in ends:
+                self._take(name, self._tables[name], end)
+        whole_jobs, self.cut = self._jobs(about, frontier_ms, fresh.get(CARDS, [])), 0
+        for name, ends in fresh.items():
+            table = self._tables[name]
+            for end in ends:
+                before = table.windows.get(end - self.window_ms)
+                table.finish(table.windows[end], before if before and before.whole else None)
+        due = {name: table.ends(frontier_ms) for name, table in self._tables.items()}
+        wanted = self._wanted(about, whole_jobs, due)
+        features = {}
+        for name, table in self._tables.items():
+            rows = self._everything(table, due[name]) if self._is_small(name, due[name]) else wanted.get(name)
+            frame = self._rows(table, rows, due[name]) if rows is not None and rows.size and due[name] else None
             if frame is not None and frame.height:
-                found[table] = frame
-        return found
+                features[name] = frame
+        small = self._is_small(CARDS, due.get(CARDS, []))
+        wide = WideWindows(self._tables, due, self._owners, self._owner, self._seen)
+        return Told(features, wide, None if small else whole_jobs)
 
-    def _frame(self, table: str, frontier_ms: int | None, named: Callable[[Name], Name] | None) -> pl.DataFrame | None:
-        """The joined windows, with those that are due."""
-        waiting, known = self._fresh.get(table, []), self._joined.pop(table, None)
-        due = [frame for end, frame in waiting if frontier_ms is None or end <= frontier_ms]
-        if known is not None and known.height and _first(known) < self._before_ms:
-            known = known.filter(pl.col("end_ms") >= self._before_ms)
-        if due:
-            self._fresh[table] = [one for one in waiting if frontier_ms is not None and one[0] > frontier_ms]
-            news = pl.concat(due, how="diagonal_relaxed")
-            told = dict[Name, Name]()
-            if named and table in NAMED:
-                told = {one: name for one in news["component"].unique() if (name := named(one)) != one}
-            parts = [renamed(frame, told) for frame in (known, news) if frame is not None]
-            known = in_order(pl.concat(parts, how="diagonal_relaxed"))
-        if known is not None and known.height:
-            self._joined[table] = known
-        return known
+    def _table(self, name: str) -> WindowTable:
+        if name not in self._tables:
+            columns, passing = READ.get(name), frozenset[str]()
+            if name in (CARDS, HOSTS):
+                passing = frozenset(screen.SIGNS)
+            self._tables[name] = WindowTable(None if columns is None else frozenset(columns), passing)
+            if name in NOT_READ:
+                self._tables[name].read = frozenset()
+        return self._tables[name]
+
+    def _number(self, name: str, table: WindowTable) -> None:
+        """Owners, models and marks of rows that are new."""
+        if self._generation.setdefault(name, table.generation) != table.generation:
+            self._generation[name] = table.generation
+            self._owner.pop(name, None)
+            self._until.pop(name, None)
+            self._reset(name)
+        known = self._owner.get(name, np.empty(0, np.int64))
+        new = table.names[known.size :]
+        if new or name not in self._owner:
+            owners = np.array([self._owners.of(_owner(one)) for one in new], np.int64)
+            self._owner[name] = np.concatenate([known, owners])
+            until = self._until.get(name, np.empty(0, np.int64))
+            self._until[name] = np.concatenate([until, np.full(len(new), -1)])
+        if name == CARDS:
+            self._cards = self._cards or CardScreen(table, self._owners, self.window_ms)
+            self._cards.owner = self._owner[name]
+            if new:
+                self._cards.model = np.concatenate([self._cards.model, np.array([*map(self._model, new)], np.int64)])
+
+    def _reset(self, name: str) -> None:
+        if name == CARDS:
+            self._cards = None
+        elif name == PORTS:
+            self._ports, self._pauses = PortScreen(), {}
+        elif name == OPTICS:
+            self._optics = OpticScreen()
+
+    def _model(self, name: Name) -> int:
+        model = self._models.get(name, "")
+        return self._model_numbers.setdefault(model, len(self._model_numbers) + 1) if model else 0
+
+    def _take(self, name: str, table: WindowTable, end_ms: int) -> None:
+        """Marks what is of interest in a window that was not looked at yet."""
+        window, rows = table.windows[end_ms], len(table.names)
+        window.grow(rows)
+        values = values_of(window, rows, window.columns)
+        self._see(name, end_ms, window.present)
+        if name == CARDS:
+            self._see(SEES, end_ms, screen.sees(values, window.present), CARDS)
+            assert self._cards
+            found = screen.device(values, rows) | screen.narrow_of_model(values, self._cards.model)
+        elif name == HOSTS:
+            self._see(TOLD, end_ms, screen.told(values, window.present), HOSTS)
+            found = screen.clocks_off(values, rows)
+        elif name == PORTS:
+            found = self._ports.take(values, rows, end_ms, self._span_ms, self.window_ms, self._paired(name))
+            _, senders, held = screen.pauses(values, rows, self.window_ms)
+            self._pauses.pop(end_ms, None)
+            if senders.size:
+                self._pauses[end_ms] = (senders, held)
+        elif name == OPTICS:
+            found = self._optics.take(values, rows, end_ms, self._span_ms, self._paired(name))
+        else:
+            return
+        self._until[name][found] = np.maximum(self._until[name][found], end_ms)
+
+    def _see(self, sign: str, end_ms: int, has: Mask, name: str = "") -> None:
+        owners = np.unique(self._owner[name or sign][np.flatnonzero(has)])
+        self._seen.setdefault(sign, {})[end_ms] = owners
+
+    def _paired(self, name: str) -> Callable[[Places], Mask]:
+        """Which ports have a module that is known too, and the other way round."""
+        other = OPTICS if name == PORTS else PORTS
+        places, names = self._table(other).places if other in self._tables else {}, self._tables[name].names
+
+        def paired(rows: Places) -> Mask:
+            known = [f"{other}:{names[row].partition(':')[2]}" in places for row in rows] if places else []
+            return np.array(known, np.bool_) if known else np.zeros(rows.size, np.bool_)
+
+        return paired
+
+    def _jobs(self, about: About, frontier_ms: int | None, fresh: list[int]) -> frozenset[str]:
+        ends = self._tables[CARDS].ends(frontier_ms) if CARDS in self._tables else []
+        return self._cards.jobs(about.placements, ends, fresh) if self._cards else frozenset()
+
+    def _is_small(self, name: str, ends: list[int]) -> bool:
+        """Whether a table is given out whole."""
+        table = self._tables.get(name)
+        if table is None or name in WHOLE:
+            return True
+        if name in NOT_READ:
+            return False
+        return sum(int(table.windows[end].present.sum()) for end in ends) <= self.few_rows
+
+    @staticmethod
+    def _everything(table: WindowTable, ends: list[int]) -> Places:
+        used = np.zeros(len(table.names), np.bool_)
+        for end in ends:
+            present = table.windows[end].present
+            used[: present.size] |= present
+        return np.flatnonzero(used)
+
+    def _wanted(self, about: About, jobs: frozenset[str], ends: Mapping[str, list[int]]) -> dict[str, Places]:
+        """The rows of interest by table."""
+        found = {}
+        for name in self._tables.keys() & {CARDS, PORTS, OPTICS, HOSTS}:
+            told = ends[name]
+            marked = np.flatnonzero(self._until[name] >= (told[0] if told else 0))
+            found[name] = [marked, self._places(name, (*about.components, *about.parts))]
+        if CARDS in found:
+            hosts = self._hosts_of(jobs, about.placements)
+            found[CARDS].append(np.flatnonzero(np.isin(self._owner[CARDS], hosts)))
+        if PORTS in found:
+            found[PORTS] += [rows for end in ends[PORTS] for rows in self._pauses.get(end, ())]
+        wanted = {name: np.unique(np.concatenate(rows)) for name, rows in found.items()}
+        if OPTICS in wanted:
+            names = [self._tables[OPTICS].names[row].partition(":")[2] for row in wanted[OPTICS]]
+            far = [other for one in names if (other := about.far(f"{PORTS}:{one}"))]
+            beside = self._places(OPTICS, (f"{OPTICS}:{one.partition(':')[2]}" for one in far))
+            wanted[OPTICS] = np.union1d(wanted[OPTICS], beside)
+        return self._with_pairs(wanted)
+
+    def _with_pairs(self, wanted: dict[str, Places]) -> dict[str, Places]:
+        """Ports and their modules tell of the same receiver: both or none."""
+        if PORTS not in wanted or OPTICS not in wanted:
+            return wanted
+        rests = {self._tables[name].names[row].partition(":")[2] for name in (PORTS, OPTICS) for row in wanted[name]}
+        for name in (PORTS, OPTICS):
+            wanted[name] = np.union1d(wanted[name], self._places(name, (f"{name}:{one}" for one in rests)))
+        return wanted
+
+    def _places(self, name: str, components: Iterable[Name]) -> Places:
+        places = self._tables[name].places
+        return np.array(sorted({places[one] for one in components if one in places}), np.int64)
+
+    def _hosts_of(self, jobs: frozenset[str], placements: Placements) -> list[int]:
+        if not len(placements):
+            return [*range(len(self._owners.names))] if jobs else []
+        hosts = {host for one in placements if one.job in jobs for host in hosts_of(one)}
+        return sorted(self._owners.number[host] for host in hosts if host in self._owners.number)
+
+    def _rows(self, table: WindowTable, rows: Places, ends: list[int]) -> pl.DataFrame:
+        most = max(1, self.most_rows // rows.size)
+        self.cut += max(0, len(ends) - most)
+        return table.rows(rows, ends[-most:])
 
 
-def renamed(frame: pl.DataFrame, names: Mapping[Name, Name]) -> pl.DataFrame:
-    """The windows under other names; of what was told under several names each column once."""
-    if not names or names.keys().isdisjoint(frame["component"].unique()):
-        return frame
-    frame = frame.with_columns(component=pl.col("component").replace(names))
-    hit = frame["component"].is_in(set(names.values()))
-    twice = frame.filter(hit)
-    if not twice.select("component", "end_ms").is_duplicated().any():
-        return frame
-    once = twice.group_by("component", "end_ms", maintain_order=True).agg(pl.all().drop_nulls().first())
-    return pl.concat([frame.filter(~hit), once], how="diagonal_relaxed")
-
-
-def in_order(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame sorted by `component` and `end_ms`: by one whole number where there are many rows."""
-    names = frame["component"].unique()
-    if frame.height < FEW_ROWS or len(names) > MOST_NAMES:
-        return frame.sort("component", "end_ms")
-    place = frame["component"].cast(pl.Enum(names.sort())).to_physical().cast(pl.Int64)
-    key = place * (1 << END_BITS) + (frame["end_ms"] - _first(frame))
-    return frame[key.arg_sort()]
-
-
-def _first(frame: pl.DataFrame) -> int:
-    return int(frame["end_ms"].min() or 0)  # type: ignore[arg-type]
-
-
-def _last(frame: pl.DataFrame) -> int:
-    return int(frame["end_ms"].max() or 0)  # type: ignore[arg-type]
+def _owner(component: Name) -> str:
+    """The first word after the kind, as `frames.table` takes it."""
+    return component.partition(":")[2].partition("/")[0]

@@ -5,7 +5,10 @@ identities stand until they are told anew; placements until half an hour after t
 declared work for a day after its end.
 """
 
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import TypeVar
 
 from collectors.codes import in_context
@@ -16,9 +19,9 @@ from diagnosis.case import Case
 from diagnosis.evidence import in_order
 from sickbay import actions, messages
 from sickbay.actions import Control
-from sickbay.app.feature_windows import FeatureWindows
+from sickbay.app.feature_windows import About, FeatureWindows
 from sickbay.cohorts import runs
-from sickbay.components import Kind
+from sickbay.components import Kind, Name
 from sickbay.edges import log_key
 from sickbay.log import Record
 from sickbay.messages import AnyMessage, Change, Edge, Event, Identity, Placement, Progress, Severity, Step
@@ -28,7 +31,7 @@ from sickbay.routes import routes_among
 from sickbay.topics import CONTROL, FEATURES
 from sickbay.topology import Topology
 from streams.feature_record import decode as decode_features
-from streams.processor import AHEAD_MS
+from streams.open_windows import AHEAD_MS
 from streams.windows import WIDTH_MS
 
 HORIZON_MS = 30 * 60_000  # a job's own time-out and its aftermath fit in
@@ -47,17 +50,18 @@ class Horizon:
     """What diagnosis remembers."""
 
     window_ms: int = WIDTH_MS
-    events: list[tuple[int, Event]] = field(default_factory=list)  # each with its time, else that of its append
-    steps: list[tuple[int, Step]] = field(default_factory=list)
-    progress: list[tuple[int, Progress]] = field(default_factory=list)
+    severe: "deque[tuple[int, Event]]" = field(init=False)  # each with its time, else that of its append
+    others: "deque[tuple[int, Event]]" = field(init=False)
+    steps: "deque[tuple[int, Step]]" = field(init=False)
+    progress: "deque[tuple[int, Progress]]" = field(init=False)
     identities: dict[bytes, Identity] = field(default_factory=dict)
     placements: Placements = field(default_factory=Placements)
     topology: Topology = field(default_factory=Topology)
-    windows: FeatureWindows = field(default_factory=FeatureWindows)
+    windows: FeatureWindows = field(init=False)
     changes: dict[tuple[str, str, int], Change] = field(default_factory=dict)  # by target, what and time
     maintenance: dict[bytes, Control] = field(default_factory=dict)
     dropped: int = 0  # beyond the bounds
-    _due_ms: int | None = None  # when the first event that was held back is told
+    _due: list[int] = field(default_factory=list)  # a heap: when events that are held back are told
     _ports: PortNames = field(default_factory=PortNames)
     _as_told: Topology = field(default_factory=Topology)  # under the names of its sources
     _edges: dict[bytes, Edge] = field(default_factory=dict)
@@ -65,6 +69,24 @@ class Horizon:
     _fresh_modules: bool = False
     _hosts: frozenset[str] = frozenset()  # that run jobs
     _fresh_placements: list[Placement] = field(default_factory=list)
+    _renamed: bool = False  # since the last look at windows
+    _before_ms: int = 0  # what is older is not told any more
+
+    def __post_init__(self) -> None:
+        self.windows = FeatureWindows(self.window_ms)
+        # Which ones fit is decided by their order in the log alone: not by when somebody looked.
+        self.severe, self.others = deque(maxlen=MAX_EVENTS), deque(maxlen=MAX_EVENTS)
+        self.steps, self.progress = deque(maxlen=MAX_STEPS), deque(maxlen=MAX_PROGRESS)
+
+    @property
+    def events(self) -> list[tuple[int, Event]]:
+        """Those that a case would tell: of too many the severe, and the last to come."""
+        severe, others = list(self._told_of(self.severe)), list(self._told_of(self.others))
+        room = MAX_EVENTS - len(severe)
+        return severe + (others[-room:] if room > 0 else [])
+
+    def _told_of(self, kept: "deque[tuple[int, Dated]]") -> Iterator[tuple[int, Dated]]:
+        return (one for one in kept if one[0] >= self._before_ms)
 
     def take(self, record: Record, message: AnyMessage | None = None) -> bool:
         """One record, decoded already or not. True if it is worth a look at once. Raises ValueError for a damaged one,
@@ -76,20 +98,19 @@ class Horizon:
                 self._ports.forget(gone, record.key)
             return False
         if record.topic == FEATURES:
-            table, end_ms, frame = decode_features(record.value)
-            self.windows.add(table, end_ms, frame)
+            block = decode_features(record.value)
+            self.windows.add(block)
             return False
         return self._message(message or messages.decode(record.value), record)
 
     def _message(self, message: AnyMessage, record: Record) -> bool:
         match message:
             case Event():
-                self.events.append(_dated(message, record.append_ms))
-                return message.severity in SEVERE
+                return self._event(*dated(message, record.append_ms))
             case Step():
-                self.steps.append(_dated(message, record.append_ms))
+                self._keep(self.steps, dated(message, record.append_ms))
             case Progress():
-                self.progress.append(_dated(message, record.append_ms))
+                self._keep(self.progress, dated(message, record.append_ms))
                 return True
             case Placement():
                 self._fresh_placements.append(message)
@@ -99,14 +120,25 @@ class Horizon:
             case Identity() if self.identities.get(record.key) != message:
                 self.identities[record.key] = message
                 self._ports.learn(message, record.key)
+                self.windows.learn(message)
                 self._fresh_modules |= message.kind == Kind.OPTIC
             case Change():
-                at_ms, change = _dated(message, record.append_ms)
+                at_ms, change = dated(message, record.append_ms)
                 self.changes[message.target, message.what, at_ms] = messages.replace(change, at_ms=at_ms)
                 self._fresh_edges += runs([message])
             case _:
                 pass
         return False
+
+    def _event(self, at_ms: int, event: Event) -> bool:
+        if event.kind in ORDERED:
+            heappush(self._due, at_ms + ORDER_MS)
+        self._keep(self.severe if event.severity in SEVERE else self.others, (at_ms, event))
+        return event.severity in SEVERE
+
+    def _keep(self, kept: "deque[tuple[int, Dated]]", one: tuple[int, Dated]) -> None:
+        self.dropped += len(kept) == kept.maxlen and kept[0][0] >= self._before_ms
+        kept.append(one)
 
     def _control(self, record: Record) -> bool:
         """Declared work; True where it is news."""
@@ -116,11 +148,39 @@ class Horizon:
             self.maintenance[record.key] = said
         return self.maintenance.get(record.key) != known
 
-    def case(self, now_ms: int, *, before_ms: int | None = None, frontier_ms: int | None = None) -> Case:
+    def case(
+        self, now_ms: int, *, before_ms: int | None = None, frontier_ms: int | None = None, parts: Iterable[Name] = ()
+    ) -> Case:
         """The case of this moment. What is older than `before_ms` (half an hour) is forgotten; only windows that end
-        at `frontier_ms` or before are told: later ones are not whole yet."""
+        at `frontier_ms` or before are told: later ones are not whole yet. `parts`: what open incidents rest on."""
         self.forget(now_ms - HORIZON_MS if before_ms is None else before_ms)
+        self.settle()
+        events = in_order(self._told(now_ms))
+        far = self.topology.at(None).other_end
+        named = [one.component for one in events]
+        about = About(self._ports.canonical, self._renamed, self.placements, far, named, parts)
+        told, self._renamed = self.windows.look(frontier_ms, about), False
+        return Case(
+            now_ms=now_ms,
+            events=tuple(in_context(events)),
+            progress=tuple(one for _, one in self._told_of(self.progress)),
+            steps=tuple(step for _, step in self._told_of(self.steps)),
+            identities=tuple(self.identities.values()),
+            features=told.features,
+            wide=told.wide,
+            whole_jobs=told.whole_jobs,
+            window_ms=self.window_ms,
+            topology=self.topology,
+            named=self._ports.canonical,
+            placements=self.placements,
+            changes=tuple(sorted(self.changes.values(), key=lambda one: (one.at_ms or 0, one.target, one.what))),
+            maintenance=tuple(sorted(self.maintenance.values(), key=lambda one: (one.at_ms, one.target, one.by))),
+        )
+
+    def settle(self) -> None:
+        """What follows from the facts that came since: names of ports, placements, topology."""
         renamed, grown = self._ports.settle(), False
+        self._renamed |= renamed
         if self._fresh_placements:
             self.placements, self._fresh_placements = self.placements.add(self._fresh_placements), []
             before, self._hosts = self._hosts, self._hosts | {one for place in self.placements for one in place.hosts}
@@ -135,35 +195,24 @@ class Horizon:
             self._as_told = self._as_told.add(fresh)
             named = self.topology.add(map(self._ports.edge, fresh)) if not renamed else None
             self.topology = named or self._as_told.renamed(self._ports.edge)
-        events = in_order(self._told(now_ms))
-        return Case(
-            now_ms=now_ms,
-            events=tuple(in_context(events)),
-            progress=tuple(one for _, one in self.progress),
-            steps=tuple(step for _, step in self.steps),
-            identities=tuple(self.identities.values()),
-            features=self.windows.until(frontier_ms, self._ports.canonical),
-            window_ms=self.window_ms,
-            topology=self.topology,
-            named=self._ports.canonical,
-            placements=self.placements,
-            changes=tuple(sorted(self.changes.values(), key=lambda one: (one.at_ms or 0, one.target, one.what))),
-            maintenance=tuple(sorted(self.maintenance.values(), key=lambda one: (one.at_ms, one.target, one.by))),
-        )
 
     def due(self, now_ms: int) -> bool:
-        """Whether an event that the last case held back is worth a look now."""
-        return self._due_ms is not None and now_ms >= self._due_ms
+        """Whether an event that was held back is worth a look now."""
+        return bool(self._due) and now_ms >= self._due[0]
+
+    def passed(self, now_ms: int) -> None:
+        """Events that were held back until then were told."""
+        while self._due and self._due[0] <= now_ms:
+            heappop(self._due)
 
     def _told(self, now_ms: int) -> list[Event]:
         """The events, without those that still wait for the word that explains them."""
-        told, self._due_ms = list[Event](), None
-        for at_ms, event in self.events:
-            if event.kind in ORDERED and now_ms - at_ms < ORDER_MS:
-                self._due_ms = min(self._due_ms or at_ms + ORDER_MS, at_ms + ORDER_MS)
-            else:
-                told.append(self._ports.event(event))
-        return told
+        self.passed(now_ms)
+        return [
+            self._ports.event(event)
+            for at_ms, event in self.events
+            if event.kind not in ORDERED or now_ms - at_ms >= ORDER_MS
+        ]
 
     def _modules(self) -> list[Edge]:
         """What modules that serve several ports add to the topology, where that is news."""
@@ -189,9 +238,6 @@ class Horizon:
 
     def forget(self, before_ms: int) -> None:
         """Lets go of what is older, and of what is more than fits."""
-        self.events = [one for one in self.events if one[0] >= before_ms]
-        self.steps = [one for one in self.steps if one[0] >= before_ms]
-        self.progress = [one for one in self.progress if one[0] >= before_ms]
         if len(self.placements):
             kept = self.placements.after(before_ms)
             if len(kept) != len(self.placements):
@@ -206,17 +252,22 @@ class Horizon:
         self.maintenance = dict(sorted(stands, key=lambda item: item[1].at_ms)[-MAX_CONTROLS:])
 
     def bound(self, before_ms: int) -> None:
-        """Lets go of what is more than fits, and of windows that end before a time."""
+        """Lets go of events, steps and windows that are older."""
+        self._before_ms = before_ms
         self.windows.forget(before_ms)
-        before = len(self.events) + len(self.steps) + len(self.progress)
-        if len(self.events) > MAX_EVENTS:
-            ranked = sorted(self.events, key=lambda one: (one[1].severity in SEVERE, one[0]))
-            self.events = ranked[-MAX_EVENTS:]
-        self.steps, self.progress = self.steps[-MAX_STEPS:], self.progress[-MAX_PROGRESS:]
-        self.dropped += before - len(self.events) - len(self.steps) - len(self.progress)
+        _drop(self.severe, before_ms)
+        _drop(self.others, before_ms)
+        _drop(self.steps, before_ms)
+        _drop(self.progress, before_ms)
 
 
-def _dated(message: Dated, append_ms: int) -> tuple[int, Dated]:
+def _drop(kept: "deque[tuple[int, Dated]]", before_ms: int) -> None:
+    """The oldest to come that are old by their own time, too."""
+    while kept and kept[0][0] < before_ms:
+        kept.popleft()
+
+
+def dated(message: Dated, append_ms: int) -> tuple[int, Dated]:
     """Its time, else that of its append. A stamp far ahead of the append is a wrong clock: clamped, as in windows, or
     it would never be forgotten; so is one before 1970."""
     told = message.at_ms

@@ -1,89 +1,109 @@
 """Judging for the live stage: from a case to records of evidence and incidents, each told once, and the heartbeat."""
 
+from collections import deque
 from collections.abc import Callable, Iterable
 
 from diagnosis.case import Case, Detector
 from diagnosis.engine import advanced, detectors
+from diagnosis.lasting import parts_of
 from remediation.plan import planned
 from remediation.verbs import verbs
 from sickbay import actions, messages, selfmetrics
 from sickbay.actions import JUDGED_KEY, Judged
-from sickbay.app.incidents_topic import current
-from sickbay.log import Output, Reader, Task
-from sickbay.log.reading import records, since
+from sickbay.app.diagnosis_state import Memory, of_claims, of_incidents, without_claims
+from sickbay.components import Name
+from sickbay.log import Output, Task
 from sickbay.messages import Evidence, Incident, newest_sign_ms
 from sickbay.selfmetrics import SelfMetrics
-from sickbay.topics import EVIDENCE, INCIDENTS
+from sickbay.topics import EVIDENCE, INCIDENTS, STATE, TOPICS
 from sickbay.trouble import Trouble
 
-BEAT_MS = 5_000  # of the log's clock, between two heartbeats
 SIGN_MS = 10_000  # signs of an open incident that come closer together are told once
-KNOWN_MS = 2 * 3_600_000  # how long the id of a claim is known after it was last made: some horizons
+KNOWN_MS = 2 * 3_600_000  # how long the id of a claim is known after it was noted: some horizons
+AGAIN_MS = KNOWN_MS // 8  # a claim that goes on is noted again after so long
+CLOSED_MS = 24 * 3_600_000  # an incident that is over is remembered so long after its last sign
+
+_STATE = Task(STATE, TOPICS[STATE].partitions - 1)
 
 
 class Judge:
     """What has been said so far, so that only what is new is said again."""
 
-    def __init__(self, reader: Reader, lang: str, metrics: SelfMetrics, say: Callable[[str], None]) -> None:
-        self._reader, self._lang, self._metrics, self._say = reader, lang, metrics, say
+    def __init__(
+        self,
+        lang: str = "en",
+        metrics: SelfMetrics | None = None,
+        say: Callable[[str], None] = lambda text: None,
+        state: Task = _STATE,
+    ) -> None:
+        self._lang, self._metrics, self._say, self._state = lang, metrics or SelfMetrics(), say, state
         self._detectors = {name: self._guarded(name, detector) for name, detector in detectors().items()}
         self.looks = 0
-        self.incidents: tuple[Incident, ...] = ()
-        self._bare: tuple[Incident, ...] = ()  # without plans
-        self._known: dict[str, int] = {}  # id of a claim that was put out: when it was last made
-        self._beaten_ms = 0
-        self._sound = True
+        self.sound = True  # the newest look was
+        self.begin(Memory())
 
-    def recall(self) -> None:
-        """Begins from what the log holds: incidents, and the claims of the last hours."""
-        self.incidents = self._bare = tuple(current(self._reader)[0].values())
-        self._known = {one.id: 2**62 for incident in self.incidents for one in (*incident.evidence, *incident.against)}
-        self._beaten_ms = 0
-        task = Task(EVIDENCE, 0)
-        at = self._newest_ms(task)
-        for record in records(self._reader, task, since(self._reader, task, at - KNOWN_MS)):
-            if record.key and record.value:
-                self._known[record.key.decode("utf-8", "replace")] = record.append_ms
+    def begin(self, memory: Memory) -> None:
+        """Goes on from what was said and judged before."""
+        self.incidents, self._bare = memory.told, memory.bare  # with and without plans
+        self._known = dict(memory.known)  # id of a claim that was put out: when that was noted
+        self._noted = deque(sorted(memory.noted.items()))  # when so many were
 
-    def _newest_ms(self, task: Task) -> int:
-        bounds = self._reader.bounds(task)
-        for back in (1, 8, 64):  # a transaction's marks may stand at the end
-            if records := self._reader.read(task, max(bounds.begin, bounds.end - back), back):
-                return records[-1].append_ms
-        return 0
+    @property
+    def parts(self) -> frozenset[Name]:
+        """What open incidents rest on, whose rows the next look needs."""
+        return parts_of(self._bare)
 
     def look(self, case: Case, outputs: list[Output]) -> list[Incident]:
         """Judges a case. Adds what is new to `outputs`; returns the incidents that are new or changed."""
         self.looks += 1
-        before = {incident.id: incident for incident in self.incidents}
+        now_ms = case.now_ms or 0
+        before, bare_before = {one.id: one for one in self.incidents}, {one.id: one for one in self._bare}
         try:
             bare, claims = advanced(self._bare, case, self._lang, self._detectors)
+            bare = tuple(one for one in bare if one.state == "open" or _last_ms(one) >= now_ms - CLOSED_MS)
             incidents = planned(bare, case, self._lang)
         except Exception as error:  # a detector's own failure is kept apart before: this is one of all of us
             self._metrics.count(selfmetrics.DETECTOR_ERRORS, detector="judge")
             self._say(f"diagnosis: cannot judge: {type(error).__name__}: {error}")
-            self._sound = False
+            self.sound = False
             return []
-        self._bare, self.incidents, self._sound = bare, incidents, True
-        outputs += self._new_claims(claims, case.now_ms or 0)
+        self._bare, self.incidents, self.sound = bare, incidents, True
+        outputs += self._new_claims(claims, now_ms)
         changed = [one for one in incidents if _word(before.get(one.id)) != _word(one)]
         outputs += [
             Output(INCIDENTS, one.id.encode(), messages.encode(one))
             for one in incidents
             if _record(before.get(one.id)) != _record(one)
         ]
-        self._tell([one for one in changed if one.id not in before], case.now_ms or 0)
+        outputs += of_incidents(bare_before, bare, self._state)
+        self._tell([one for one in changed if one.id not in before], now_ms)
         return changed
 
     def _new_claims(self, claims: Iterable[Evidence], now_ms: int) -> list[Output]:
-        found = []
+        found, noted = list[Output](), list[str]()
         for one in claims:
-            if one.id not in self._known:
+            at_ms = self._known.get(one.id)
+            if at_ms is None or at_ms < now_ms - KNOWN_MS:
                 found.append(Output(EVIDENCE, one.id.encode(), messages.encode(one)))
                 self._metrics.count(selfmetrics.CLAIMS_MADE, detector=one.detector)
+            elif at_ms >= now_ms - AGAIN_MS:
+                continue
             self._known[one.id] = now_ms
-        self._known = {id_: at for id_, at in self._known.items() if at >= now_ms - KNOWN_MS}
-        return found
+            noted.append(one.id)
+        return found + self._written(noted, now_ms)
+
+    def _written(self, noted: list[str], now_ms: int) -> list[Output]:
+        """The state of claims: those that were noted now, without those of long ago."""
+        outputs: list[Output] = []
+        if noted:
+            self._noted.append((now_ms, len(noted)))
+            outputs += of_claims(noted, now_ms, self._state)
+        before = len(self._noted)
+        while self._noted and self._noted[0][0] < now_ms - KNOWN_MS:
+            outputs += without_claims(*self._noted.popleft(), self._state)
+        if len(self._noted) < before:
+            self._known = {id_: at for id_, at in self._known.items() if at >= now_ms - KNOWN_MS}
+        return outputs
 
     def _tell(self, fresh: Iterable[Incident], now_ms: int) -> None:
         for one in fresh:
@@ -95,12 +115,10 @@ class Judge:
             standing[(one.verdict,)] = standing.get((one.verdict,), 0.0) + (one.state == "open")
         self._metrics.tell(selfmetrics.INCIDENTS_OPEN, standing)
 
-    def beat(self, as_of_ms: int, outputs: list[Output], *, soon: bool) -> None:
-        """The heartbeat, where it is due, or something changed; never after a look that failed."""
-        if self._sound and as_of_ms > 0 and (soon or as_of_ms - self._beaten_ms >= BEAT_MS):
-            self._beaten_ms = as_of_ms
-            standing = tuple(one.id for one in self.incidents if one.state == "open")
-            outputs.append(Output(INCIDENTS, JUDGED_KEY, actions.encode(Judged(as_of_ms=as_of_ms, open=standing))))
+    def beat(self, as_of_ms: int, *, behind: bool) -> Output:
+        """The heartbeat."""
+        standing = tuple(one.id for one in self.incidents if one.state == "open")
+        return Output(INCIDENTS, JUDGED_KEY, actions.encode(Judged(as_of_ms=as_of_ms, open=standing, behind=behind)))
 
     def _guarded(self, name: str, detector: Detector) -> Detector:
         """A detector that fails takes nobody with it."""
@@ -135,3 +153,9 @@ def _record(incident: Incident | None) -> tuple[object, ...]:
     sign = (newest_sign_ms(incident) or 0) // SIGN_MS
     rests_on = {(one.component, one.fault, one.says) for one in incident.evidence}
     return (*_word(incident), incident.plan, sure, incident.affected.jobs, incident.merged_into, sign, rests_on)
+
+
+def _last_ms(incident: Incident) -> int:
+    """Its last sign."""
+    told = (at for one in incident.evidence for at in (one.window_end_ms, one.onset_to_ms, one.onset_from_ms) if at)
+    return max(told, default=incident.detected_ms or 0)

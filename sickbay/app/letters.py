@@ -1,6 +1,7 @@
 """The dead letters for people: which there are, and putting one back where it came from."""
 
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Collection, Iterable
 
 from msgspec import Struct
 
@@ -19,25 +20,28 @@ class Letter(Struct, frozen=True):
     letter: DeadLetter
 
 
-def letters(reader: Reader, topic: str = "") -> list[Letter]:
-    """All letters that are kept, of one source topic if one is named, the oldest first."""
-    found: list[Letter] = []
+def letters(reader: Reader, topic: str = "", numbers: Collection[int] = (), newest: int | None = None) -> list[Letter]:
+    """The letters that are kept, the oldest first: of one source topic, of these numbers, the newest so many."""
+    found: deque[Letter] = deque(maxlen=newest)  # a week of them may be more than memory takes
     for record in records(reader, _TASK):
+        if numbers and record.offset not in numbers:
+            continue
         try:
             letter = decode(record.value or b"")
         except ValueError:  # a tick, or not one of ours
             continue
         if topic in ("", letter.topic):
             found.append(Letter(record.offset, letter))
-    return found
+    return list(found)
 
 
 def replay(log: Log, numbers: Iterable[int]) -> dict[int, str]:
     """Appends letters to their source topics again. Returns the problem of each number, empty where all went well."""
-    known = {one.number: one.letter for one in letters(log.reader())}
+    wanted = dict.fromkeys(numbers)  # each once, however often it is named
+    known = {one.number: one.letter for one in letters(log.reader(), numbers=wanted)} if wanted else {}
     appender = log.appender()
     try:
-        return {number: _replayed(appender, known.get(number)) for number in numbers}
+        return {number: _replayed(appender, known.get(number)) for number in wanted}
     finally:
         appender.close()
 

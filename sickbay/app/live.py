@@ -3,19 +3,20 @@
 Every stage speaks to the next one through the log only, and commits its position with its outputs.
 """
 
-from sickbay import frames, packs, selfmetrics
+from sickbay import packs, selfmetrics
 from sickbay.admission import Admission
 from sickbay.app.diagnoser import Diagnoser
 from sickbay.app.frame_layouts import Layouts
+from sickbay.app.side_reader import SideReader
 from sickbay.frames import Frame
 from sickbay.log import Log, Record, Task, driving, tick
 from sickbay.messages import Incident
 from sickbay.schema import TABLES
 from sickbay.selfmetrics import SelfMetrics
 from sickbay.settings import Windows
-from sickbay.topics import TELEMETRY
+from sickbay.topics import FEATURES, TELEMETRY
 from streams import runner, window_state
-from streams.processor import LATENESS_MS
+from streams.open_windows import LATENESS_MS
 from streams.runner import Mark, Runner
 from streams.window_task import Decoded, Packed, WindowTask
 from streams.windows import WIDTH_MS
@@ -48,13 +49,12 @@ class FrameReader:
 
     def _told(self, frame: Frame) -> Decoded:
         self._metrics.count(selfmetrics.WIRE_DECODED)
-        known = []
-        for matrix in frame.tables:
-            if matrix.layout.table in TABLES:
-                known.append(frames.samples_of(matrix))
-            else:  # of a newer version
+        tables = frame.tables
+        for matrix in tables:
+            if matrix.layout.table not in TABLES:  # of a newer version
                 self._metrics.count(selfmetrics.WIRE_DROPPED, len(matrix.at_ms), table=matrix.layout.table)
-        return Decoded(known, frame.host, frame.incarnation, frame.sequence)
+                tables = tuple(one for one in tables if one is not matrix)
+        return Decoded(tables, frame.host, frame.incarnation, frame.sequence, frame.first_ms, frame.last_ms)
 
 
 def window_maker(
@@ -67,10 +67,14 @@ def window_maker(
 ) -> runner.Make:
     """What makes the fold of one telemetry task from what is committed of it."""
     read_frame, reader = FrameReader(log, admission, metrics), log.reader()
+    sides = SideReader(log, admission or Admission(), metrics or SelfMetrics())
 
     def made(task: Task, mark: Mark) -> WindowTask:
         kept = window_state.read(reader, task, mark.state) if mark.frontier_ms else {}
-        return WindowTask(task, mark, read_frame, kept=kept, width_ms=width_ms, lateness_ms=lateness_ms)
+        return WindowTask(
+            task, mark, read_frame, kept=kept, sides=sides, width_ms=width_ms, lateness_ms=lateness_ms,
+            partitions=log.topics[FEATURES].partitions,
+        )  # fmt: skip
 
     return made
 

@@ -28,6 +28,7 @@ from sickbay.app.errands import Errands
 from sickbay.app.ledger_lines import line_of
 from sickbay.app.remediation_inputs import Inputs, NotWritten
 from sickbay.app.scheduler_view import SLOW_S, WAIT_S, SchedulerView
+from sickbay.archive_place import is_folder
 from sickbay.config import ConfigError
 from sickbay.log import LogError, Output
 from sickbay.settings import Config
@@ -234,7 +235,8 @@ class Remediator:
 
 
 def _folder(config: Config) -> Path | None:
-    """Where evidence is saved."""
+    """Where evidence is saved; None where no folder is named for it (an archive in a bucket is none)."""
     if config.remediation.evidence:
         return Path(config.remediation.evidence)
-    return Path(config.archive.path, "bundles") if config.archive.path else None
+    path = config.archive.path
+    return Path(path, "bundles") if path and is_folder(path) else None

@@ -2,17 +2,19 @@
 
 A stage is the shell around a pure core. It opens what it needs in `open`, in the thread that will use it; an error that
 it does not handle ends the whole process with a message, as a stage that is silently gone looks healthy. So does a
-stage that hangs: another process can take its work over only when this one is gone.
+stage that hangs: another process can take its work over only when this one is gone. A call of the log that takes over 10 s hangs;
+a step may take longer, as a look of diagnosis at a storm does.
 """
 
 import signal
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from sickbay.app.exposition import Exposition
+from sickbay.app.watched import Calls, WatchedLog
 from sickbay.log import Log, LogBusy, wall_ms
 from sickbay.selfmetrics import SelfMetrics
 from sickbay.settings import Config
@@ -47,9 +49,8 @@ Make = Callable[[Context], Stage]
 IDLE_S = 0.05  # between two looks that found nothing
 AGAIN_S = 1.0  # between two attempts to make a stage while the log does not answer
 DRAIN_S = 20.0  # for a stage to end in good order
-STEP_S = (
-    20.0  # for one step: what takes longer hangs, and the process ends; twice what the slowest failing commit takes
-)
+CALL_S = 10.0  # for one call of the log, as poll or commit: the slowest that fails of itself takes 8 s
+STEP_S = 20.0  # for one step, which may have a poll and a commit that fail slowly; what takes longer hangs
 READY_S = 10.0  # since the newest step of a stage that counts as at work
 ASLEEP_S = 2.0  # between two looks of the watchdog, which are 0.2 s apart: the whole process stood still meanwhile
 
@@ -61,6 +62,7 @@ class Service:
     context: Context
     stages: dict[str, Make]
     step_s: float = STEP_S
+    call_s: float = CALL_S  # also where a step may take longer: a long look is work, a long call is none
     longer: Mapping[str, float] = field(default_factory=dict)  # stage: seconds, where a step may take more than that
     failed: str = ""
     beats: dict[str, float] = field(default_factory=dict)  # stage: monotonic time of its newest step
@@ -69,6 +71,7 @@ class Service:
     _made: dict[str, Stage] = field(default_factory=dict)
     left_behind: bool = False  # a stage did not end: only the end of the process ends it
     _hangs: bool = False
+    _calls: Calls = field(default_factory=Calls)
 
     def run(self, signals: Sequence[int] = (signal.SIGTERM, signal.SIGINT)) -> int:
         """Runs until a signal or `stop`. Only the main thread may take signals."""
@@ -104,14 +107,22 @@ class Service:
             now = time.monotonic()
             if now - looked > ASLEEP_S:  # stopped and woken: give everyone as long to go on
                 self.beats.update(dict.fromkeys(self.beats, now))
+                self._calls.forgive(now)
             looked = now
-            for name, beat in list(self.beats.items()):
-                most_s = max(self.step_s, self.longer.get(name, 0.0))
-                if now - beat > most_s:
-                    self._hangs = True
-                    self.failed = f"{name}: one step takes over {most_s:.0f} s: this process ends"
-                    self.context.say(self.failed)
-                    self.stop()
+            if hanging := self._hanging(now):
+                self._hangs, self.failed = True, f"{hanging}: this process ends"
+                self.context.say(self.failed)
+                self.stop()
+
+    def _hanging(self, now: float) -> str:
+        """What takes too long; empty where nothing does."""
+        if (longest := self._calls.longest(now)) is not None and longest[1] > self.call_s:
+            return f"{longest[0].stage}: one {longest[0].what} takes over {self.call_s:.0f} s"
+        for name, beat in list(self.beats.items()):
+            most_s = max(self.step_s, self.longer.get(name, 0.0))
+            if now - beat > most_s:
+                return f"{name}: one step takes over {most_s:.0f} s"
+        return ""
 
     def _ended(self, threads: Sequence[threading.Thread]) -> int:
         """Waits for the stages to finish in good order. Returns the exit status."""
@@ -145,9 +156,10 @@ class Service:
     def _patiently(self, name: str, make: Make) -> Stage | None:
         """The stage, once the log answers; None where the stop comes first."""
         trouble = Trouble(name, self.context.say)
+        watched = replace(self.context, log=WatchedLog(self.context.log, self._calls))
         while not self._stop.is_set():
             try:
-                stage = make(self.context)
+                stage = make(watched)
                 trouble.over()
                 return stage
             except LogBusy as error:

@@ -4,7 +4,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
-from pathlib import Path
 
 from collectors.cluster.poll import sources, wanted
 from collectors.looking import looked
@@ -118,7 +117,7 @@ def _archive(config: Config) -> str:
         return ""
     if find_spec("deltalake") is None:
         raise ConfigError("[archive] path needs deltalake: pip install 'sickbay[archive]'")
-    return f"can begin: {Path(config.archive.path)}"
+    return f"can begin: {config.archive.path}"
 
 
 def _listen(config: Config) -> str:

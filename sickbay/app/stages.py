@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sickbay import selfmetrics
 from sickbay.admission import admission
 from sickbay.app.diagnoser import Diagnoser
+from sickbay.app.explicit import Explicit
 from sickbay.app.lag import Lag
 from sickbay.app.live import WINDOWS_GROUP, widths, window_maker
 from sickbay.app.service import Context, Make, Stage
@@ -22,6 +23,8 @@ from streams.window_task import WindowTask
 TICK_MS = 1000
 FLUSH_S = 2.0  # for ticks to arrive: else it is told, and looked at again with the next ones
 SWEEP_MS, SWEEP_S = 5_000, 0.5  # the embedded log's own upkeep: so often, at most so long
+POLL_RECORDS, POLL_BYTES = 2000, 32 << 20  # of one poll: a second of 100,000 accelerators at once
+COMMIT_S = 0.25  # between two commits, where nothing is to be put out
 POLL_S = 0.2  # that a poll waits where nothing is there
 SAID = 20  # incidents of one look that are said a line each: a power cut may make thousands
 TROUBLE_S = 0.5  # wait after a step that failed: the log may be away for a while
@@ -46,7 +49,7 @@ class Ticker:
         """One tick where a second is over."""
         if self._next_ms - 2 * TICK_MS <= now_ms < self._next_ms:  # else the machine's clock was set
             return False
-        self._next_ms = now_ms + TICK_MS
+        self._next_ms = (now_ms // TICK_MS + 1) * TICK_MS  # looks are at whole seconds: soon after one they can be made
         try:
             self._tick()
             self._sweep(now_ms)
@@ -81,6 +84,8 @@ class Ticker:
 _COUNTED: Mapping[str, tuple[Metric, str]] = {  # what a window task counts: the metric, and its label
     "closed": (selfmetrics.WINDOWS_CLOSED, "table"),
     "late": (selfmetrics.ROWS_LATE, "table"),
+    "stale": (selfmetrics.WINDOWS_STALE, "table"),
+    "clamped": (selfmetrics.ROWS_CLAMPED, "table"),
     "missed": (selfmetrics.LOG_MISSED, "topic"),
     "found": (selfmetrics.LOG_FOUND, "topic"),
     "duplicate": (selfmetrics.LOG_DUPLICATE, "topic"),
@@ -95,8 +100,9 @@ class Windows:
         make = window_maker(log, admission(config.security), context.metrics, **widths(config.windows))
         member = member_of(config)
         self._runner = Runner(
-            log.join(WINDOWS_GROUP, [TELEMETRY], member), make, context.metrics, WINDOWS_GROUP, context.say
-        )
+            log.join(WINDOWS_GROUP, [TELEMETRY], member), make, context.metrics, WINDOWS_GROUP, context.say,
+            commit_s=COMMIT_S, poll_bytes=POLL_BYTES,
+        )  # fmt: skip
 
     @property
     def waiting(self) -> str:
@@ -105,7 +111,7 @@ class Windows:
 
     def step(self, now_ms: int) -> bool:
         """One poll and one commit."""
-        taken = self._runner.step(timeout_s=POLL_S)
+        taken = self._runner.step(POLL_RECORDS, POLL_S)
         for task in self._runner.held.values():
             if isinstance(task, WindowTask) and task.counts:
                 count(self._metrics, task)
@@ -114,7 +120,8 @@ class Windows:
         return taken > 0
 
     def close(self) -> None:
-        """Everything taken was committed: leave the group."""
+        """Commits what was taken, and leaves the group."""
+        self._runner.flush()
         self._runner.log.close()
 
 
@@ -193,6 +200,7 @@ LONGER = {"diagnosis": 50.0}
 STAGES: dict[str, Make] = {
     "ticker": Ticker,
     "windows": Windows,
+    "explicit": Explicit,
     "diagnosis": Diagnosis,
     "lag": Lag,
     "alerts": Imported("sickbay.app.alerts:Alerts", ("alerts", "url")),

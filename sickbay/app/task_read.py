@@ -1,24 +1,46 @@
-"""How far one task of the diagnosis stage is read, and where its memory begins."""
+"""How far one task of the diagnosis stage is judged, where its memory begins, and what a commit keeps of both."""
 
 from dataclasses import dataclass, field
+
+import msgspec
 
 from sickbay.app.horizon import HORIZON_MS
 from sickbay.log import Position, Record
 from streams.dead_letters import DeadLetters
-from streams.runner import Mark, write_mark
+from streams.runner import Mark
 
 BUCKET_MS = 10_000  # how finely the beginning of the horizon is known
 
 
+class Stand(Mark, frozen=True, kw_only=True, omit_defaults=True):
+    """What a commit keeps beside an offset: everything was judged up to `frontier_ms`, with windows up to `windows_ms`.
+
+    `behind`: windows were left out, as their clock `told_ms` stood. `failed`: the newest look did.
+    """
+
+    windows_ms: int = 0
+    told_ms: int = 0
+    behind: bool = True
+    failed: bool = False
+
+
+def read_stand(position: Position | None) -> Stand:
+    """The stand of a committed position; one that cannot be read has judged nothing."""
+    if position is None or not position.metadata:
+        return Stand(low=position.offset if position else 0)
+    try:
+        return msgspec.json.decode(position.metadata, type=Stand)
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return Stand(low=position.offset)
+
+
 @dataclass(slots=True)
 class TaskRead:
-    """`clock_ms`: append time of the newest record; `told_ms`: telemetry's clock, of features. `end`: the next offset,
-    where something was read since the last commit. Records before `committed` had their letters, if any."""
+    """`clock_ms`: append time of the newest record that was judged; `end`: the offset after it, None: as committed."""
 
-    committed: int
+    committed: int = 0
     end: int | None = None
     clock_ms: int = 0
-    told_ms: int = 0
     letters: DeadLetters = field(default_factory=DeadLetters)
     _begins: list[tuple[int, int]] = field(default_factory=list)  # append_ms and offset where each bucket begins
 
@@ -28,17 +50,16 @@ class TaskRead:
         if not self._begins or record.append_ms >= self._begins[-1][0] + BUCKET_MS:
             self._begins.append((record.append_ms, record.offset))
 
-    def position(self, end: int, judged_ms: int) -> Position:
-        """What is to be committed: never an offset before what was committed. The mark tells up to when everything was
-        judged, and where the memory begins that the next look needs."""
-        before_ms = min(self.clock_ms, judged_ms or self.clock_ms) - HORIZON_MS - BUCKET_MS
+    def position(self, stand: Stand) -> Position:
+        """What is to be committed: never an offset before what was committed."""
+        before_ms = stand.frontier_ms - HORIZON_MS - BUCKET_MS
         while len(self._begins) > 1 and self._begins[1][0] < before_ms:
             self._begins.pop(0)
-        low = self._begins[0][1] if self._begins else end
-        return Position(
-            max(end, self.committed), write_mark(Mark(frontier_ms=judged_ms, low=low, clock_ms=self.clock_ms))
-        )
+        end = max(self.committed, self.end or 0)
+        low = min(end, self._begins[0][1]) if self._begins else end
+        told = msgspec.structs.replace(stand, low=low, clock_ms=self.clock_ms)
+        return Position(end, msgspec.json.encode(told).decode())
 
-    def kept(self, end: int) -> None:
-        """Everything before `end` is committed."""
-        self.committed, self.end = max(self.committed, end), None
+    def kept(self) -> None:
+        """What was judged is committed."""
+        self.committed, self.end = max(self.committed, self.end or 0), None

@@ -31,11 +31,12 @@ def deadletter(
 
     if do == "replay" and not numbers:
         return usage("deadletter", "replay needs the numbers of letters: sickbay deadletter list shows them")
+    if limit < 1:
+        return usage("deadletter", f"--limit {limit}: at least 1")
     log = shared_log(settings_of(config).log)
     try:
         if do == "list":
-            found = letters(log.reader(), topic)
-            return _list([one for one in found if not numbers or one.number in numbers][-max(0, limit) :], json)
+            return _list(letters(log.reader(), topic, numbers, limit), json)
         return _replayed(replay(log, numbers))
     finally:
         log.close()

@@ -100,7 +100,8 @@ def _sources(config: "Path | None") -> "list[Check]":
 
     if config is None:
         return []
-    from collectors.agent.agent import host_of, sources_of
+    from collectors.agent.catalogue import sources_of
+    from collectors.agent.hosting import host_of
     from collectors.agent.trying import tried
     from sickbay.log import wall_ms
 

@@ -8,6 +8,7 @@ tests/log/test_log_contract.py:
   never go back. Between partitions there is no order.
 - `commit` stores outputs, offsets and metadata as one: all of it or nothing, seen by readers at once.
 - A member that lost a task, or was replaced by one of the same name, cannot commit: `Fenced`.
+- Tasks are shared out among the members of a group (`join`), or all are one member's (`lead`).
 - An offset that was removed is an error, never a silent jump: `OffsetOutOfRange`.
 """
 
@@ -70,6 +71,13 @@ class Bounds(NamedTuple):
 
     begin: int
     end: int
+
+
+class Ends(NamedTuple):
+    """Where a partition ends: for readers, and with what an open transaction hides from them. Equal where none is."""
+
+    stable: int
+    written: int
 
 
 class Receipt(NamedTuple):
@@ -235,6 +243,10 @@ class Reader(Protocol):
         """What a group committed, of those where it did, asked at once; a commit under way is not waited for."""
         ...
 
+    def ends(self, tasks: Sequence[Task]) -> dict[Task, Ends]:
+        """Where the tasks end, asked at once."""
+        ...
+
 
 class Log(Protocol):
     """An engine."""
@@ -250,6 +262,14 @@ class Log(Protocol):
 
     def join(self, group: str, topics: Iterable[str], member: str) -> TaskLog:
         """Become `member` of `group` over `topics`. A member of the same name is replaced and fenced."""
+        ...
+
+    def lead(self, group: str, topics: Iterable[str], member: str) -> TaskLog:
+        """Stand for the lead of `group`: one member holds all tasks of `topics`, the others none until it is gone.
+
+        A standby polls, too, which gives nothing and keeps its place; it may read the topics with a `Reader`. A group
+        is either joined or led, by all its members.
+        """
         ...
 
     def reader(self) -> Reader:

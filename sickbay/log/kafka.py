@@ -9,13 +9,14 @@ from typing import Any, TypeVar
 from sickbay.log import Closed, LogError, tasks_of
 from sickbay.log.kafka_appender import KafkaAppender
 from sickbay.log.kafka_asker import Asker
+from sickbay.log.kafka_lead import KafkaLead
 from sickbay.log.kafka_reader import KafkaReader
 from sickbay.log.kafka_tasks import KafkaTasks, Patience
 from sickbay.log.kafka_topics import Topics
 from sickbay.settings import LogSettings
 from sickbay.topics import TOPICS, Topic
 
-_Closable = TypeVar("_Closable", KafkaAppender, KafkaTasks, KafkaReader)
+_Closable = TypeVar("_Closable", KafkaAppender, KafkaTasks, KafkaLead, KafkaReader)
 
 # A stage that works longer on one batch is stuck; a machine that starts swapping is not.
 POLL_INTERVAL_MS = 60_000
@@ -33,6 +34,7 @@ class KafkaLog:
     ) -> None:
         self.topics, self.settings = topics, settings
         self._patience = Patience(round(settings.session_s * 1000), poll_interval_ms)
+        self._lead_patience = Patience(round(settings.lead_session_s * 1000), poll_interval_ms)
         self.declared = Topics(settings, topics)
         self.declared.ensure()
         self._asker = Asker(settings, topics)
@@ -51,6 +53,13 @@ class KafkaLog:
         tasks_of(self.topics, names)
         self._allow()
         return self._kept(KafkaTasks(self.settings, self.topics, group, names, member, self._patience, self._asker))
+
+    def lead(self, group: str, topics: Iterable[str], member: str) -> KafkaLead:
+        """Stand for the lead of `group`: all tasks or none. One of the same name is replaced."""
+        names = list(topics)
+        tasks_of(self.topics, names)
+        self._allow()
+        return self._kept(KafkaLead(self.settings, self.topics, group, names, member, self._lead_patience, self._asker))
 
     def reader(self) -> KafkaReader:
         """A reader, for one thread."""

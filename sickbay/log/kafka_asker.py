@@ -15,6 +15,8 @@ from sickbay.settings import LogSettings
 from sickbay.topics import MIB, Topic
 
 RETRY_S = 0.05
+ANSWER_S = 1.0  # for one attempt: a leader that died never answers, and the next one is found in time
+HOLDER_MS = 2500  # for each of the three requests that this question takes: a poll waits for all
 
 
 class Asker:
@@ -44,14 +46,14 @@ class Asker:
         while True:
             self._allow()
             try:
-                left_s = max(0.1, deadline - time.monotonic())
-                found = self._consumer.get_watermark_offsets(self.place(task), timeout=left_s)
+                found = self._consumer.get_watermark_offsets(self.place(task), timeout=ANSWER_S)
                 if found is not None:
                     return Bounds(*found)
             except self._client.KafkaException as caught:
                 error = caught.args[0]
                 passing = error.retriable() or error.name() in SLOW | MISSING  # so says a broker that just woke, too
-                if error.name() in MISSING and not self._answers():  # it only forgot what the brokers once said
+                there = self._asks_anew(self._consumer)
+                if error.name() in MISSING and not there:  # it only forgot what the brokers once said
                     raise LogBusy(f"{self._settings.brokers}: no answer: check that the brokers run") from None
                 if not passing or time.monotonic() > deadline:
                     raise self._explained(error, task.topic) from None
@@ -59,9 +61,11 @@ class Asker:
                 raise LogBusy(f"{self._settings.brokers}: no answer within {CALL_S:.0f} s")
             time.sleep(RETRY_S)  # a partition that was just made, or whose leader moves
 
-    def _answers(self) -> bool:
+    def _asks_anew(self, consumer: Any) -> bool:
+        """Who leads which partition; whether somebody said so. A client without subscriptions goes on asking a dead
+        leader for the 15 minutes that it believes what it once heard (librdkafka 2.16: metadata.max.age.ms)."""
         try:
-            self._consumer.list_topics(timeout=1)
+            consumer.list_topics(timeout=ANSWER_S)
         except self._client.KafkaException:
             return False
         return True
@@ -80,6 +84,35 @@ class Asker:
         except self._client.KafkaException as error:
             raise self._explained(error.args[0], group) from None
         return dict(found for one in answer if (found := self._position(one, group)) is not None)
+
+    def ends(self, tasks: Sequence[Task], *, stable: bool) -> dict[Task, int]:
+        """The offsets of the next appends, or where the oldest open transaction begins (`stable`)."""
+        for task in tasks:
+            checks.known(self._topics, task)
+        if not tasks:
+            return {}
+        deadline = time.monotonic() + CALL_S
+        while True:
+            consumer = self._of(f"{CLIENT}-asks", stable)
+            answer, error, what = self._ends(consumer, tasks)
+            if error is None:
+                return answer
+            self._asks_anew(consumer)
+            if not (error.retriable() or error.name() in SLOW | MISSING) or time.monotonic() > deadline:
+                raise self._explained(error, what)
+
+    def _ends(self, consumer: Any, tasks: Sequence[Task]) -> tuple[dict[Task, int], Any, str]:
+        """The ends, or the first error and the topic that it is about."""
+        try:  # the "time" -1 asks for the end: one request a broker, for all its partitions
+            places = [self.place(task, self._client.OFFSET_END) for task in tasks]
+            answer = consumer.offsets_for_times(places, timeout=ANSWER_S)
+        except self._client.KafkaException as error:
+            return {}, error.args[0], ""
+        named = [(Task(one.topic.removeprefix(self._settings.prefix), one.partition), one) for one in answer]
+        for task, one in named:
+            if one.error is not None:
+                return {}, one.error, task.topic
+        return {task: one.offset for task, one in named}, None, ""
 
     def _of(self, group: str, stable: bool) -> Any:
         """A consumer that asks for a group without being of it. Not the admin client: that one aborts the process where
@@ -103,7 +136,8 @@ class Asker:
         self._allow()
         name = self._settings.prefix + group
         try:
-            admin = connected(KafkaAdminClient, arguments(self._settings))
+            told = arguments(self._settings, bootstrap_timeout_ms=HOLDER_MS, request_timeout_ms=HOLDER_MS)
+            admin = connected(KafkaAdminClient, told)
             try:
                 members = admin.describe_groups([name])[name]["members"]
             finally:

@@ -23,8 +23,9 @@ WRONG_PASSWORD = frozenset({"_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED"})
 MISTRUST = frozenset({"_SSL"})
 DISK = frozenset({"KAFKA_STORAGE_ERROR", "KAFKA_STORAGE"})
 TAKEN_OVER = frozenset({"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "FENCED_INSTANCE_ID"})
-LOST = TAKEN_OVER | {
-    "ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID", "REBALANCE_IN_PROGRESS", "FENCED_MEMBER_EPOCH", "STALE_MEMBER_EPOCH",
+MOVED = frozenset({"ILLEGAL_GENERATION", "REBALANCE_IN_PROGRESS"})  # members came or went; this one may still be in
+LOST = TAKEN_OVER | MOVED | {
+    "UNKNOWN_MEMBER_ID", "FENCED_MEMBER_EPOCH", "STALE_MEMBER_EPOCH",
     "INVALID_TXN_STATE", "INVALID_PRODUCER_ID_MAPPING", "TRANSACTION_ABORTABLE", "_ASSIGNMENT_LOST",
 }  # fmt: skip
 
@@ -58,6 +59,11 @@ def explained(name: str, text: str, settings: LogSettings, what: str = "") -> Lo
         return LogBusy(f"{about}too few copies are in sync at {where}: start the brokers that are down")
     if name in DISK:
         return LogFull(f"{about}a broker at {where} cannot write its disk ({text}): free space or replace the disk")
+    if name == "INVALID_SESSION_TIMEOUT":
+        return LogError(
+            f"{about}{where} allows no session so short or long ({text}): set group.min.session.timeout.ms=1000 at the "
+            "brokers, or raise [log] session_s or lead_session_s to what they allow (6 s, where nothing was set there)"
+        )
     if name == "UNSTABLE_OFFSET_COMMIT":
         return LogBusy(
             f"{about}a transaction at {where} is not ended yet: try again; where that lasts over a minute, the brokers "

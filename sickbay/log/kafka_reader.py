@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sickbay.log import Bounds, LogBusy, OffsetOutOfRange, Position, Record, Task, checks
+from sickbay.log import Bounds, Ends, LogBusy, OffsetOutOfRange, Position, Record, Task, checks
 from sickbay.log.kafka_asker import Asker
 from sickbay.log.kafka_clients import CALL_S, CLIENT, confluent, fetching
 from sickbay.log.kafka_errors import explained
@@ -33,6 +33,11 @@ class KafkaReader:
     def positions(self, group: str, tasks: Sequence[Task]) -> dict[Task, Position]:
         """What a group committed, of those where it did, asked at once; a commit under way is not waited for."""
         return self._asker.positions(group, tasks, stable=False)
+
+    def ends(self, tasks: Sequence[Task]) -> dict[Task, Ends]:
+        """Where the tasks end, asked at once."""
+        written = self._asker.ends(tasks, stable=False)
+        return {task: Ends(end, max(end, written[task])) for task, end in self._asker.ends(tasks, stable=True).items()}
 
     def read(self, task: Task, offset: int, limit: int = 500) -> list[Record]:
         """Up to `limit` records from `offset` on, empty at the end. Raises OffsetOutOfRange."""

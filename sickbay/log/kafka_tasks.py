@@ -50,6 +50,8 @@ class Patience(NamedTuple):
 class KafkaTasks:
     """A `TaskLog` of a Kafka log."""
 
+    HEARTBEATS = 4  # a session
+
     def __init__(
         self,
         settings: LogSettings,
@@ -63,7 +65,7 @@ class KafkaTasks:
         self.group, self.member = group, member
         self._settings, self._asker = settings, asker
         self._client = confluent()
-        self._writer = Transactions(settings, topics, group, member)
+        self._writer = self._transactions(topics)
         self._held = Held()
         self._broken_s = 0.0  # since when the client is of no use any more
         self._identity = ""  # the broker's name for this life of the member, while it is in the group
@@ -72,16 +74,27 @@ class KafkaTasks:
         self._since = 0.0
         self._absent: dict[str, float] = {}  # topics that the brokers do not have: since when
         self._topics, self._names, self._patience = topics, list(names), patience
-        self._consumer = self._joined()
+        self._consumer: Any = None
+        self._membership: Any = None
+        self._begin()
 
-    def _joined(self) -> Any:
-        topics, names, patience = self._topics, self._names, self._patience
-        largest = max((topics[name].max_bytes for name in names), default=MIB)
-        told = fetching(self._settings, largest) | {
-            "group.id": self._settings.prefix + self.group,
+    def _transactions(self, topics: Mapping[str, Topic]) -> Transactions:
+        return Transactions(self._settings, topics, f"{self.group}/{self.member}")
+
+    def _begin(self) -> None:
+        """The clients: one that fetches, and one that is in the group; here both are one."""
+        self._consumer = self._membership = self._joined(self._names)
+
+    def _fetching(self) -> dict[str, object]:
+        largest = max((self._topics[name].max_bytes for name in self._names), default=MIB)
+        return fetching(self._settings, largest) | {"group.id": self._settings.prefix + self.group}
+
+    def _joined(self, names: Iterable[str]) -> Any:
+        patience = self._patience
+        told = self._fetching() | {
             "group.instance.id": self.member,
             "session.timeout.ms": patience.session_ms,
-            "heartbeat.interval.ms": max(100, patience.session_ms // 4),
+            "heartbeat.interval.ms": max(100, patience.session_ms // self.HEARTBEATS),
             "max.poll.interval.ms": max(patience.session_ms, patience.poll_interval_ms),
             "partition.assignment.strategy": "cooperative-sticky",
             "error_cb": self._complain,
@@ -149,11 +162,15 @@ class KafkaTasks:
                 self._out = checks.replaced(self.group, self.member)
             time.sleep(SLICE_S)
             return
-        with contextlib.suppress(self._client.KafkaException, RuntimeError):
-            self._consumer.close()
+        self._end()
         self._held.lost(self._held.all())
         self._identity, self._broken_s = "", 0.0
-        self._consumer = self._joined()
+        self._begin()
+
+    def _end(self) -> None:
+        for one in dict.fromkeys((self._membership, self._consumer)):  # the first still calls us, who use the other
+            with contextlib.suppress(self._client.KafkaException, RuntimeError):
+                one.close()
 
     def _take(self, message: Any) -> None:
         error = message.error()
@@ -242,18 +259,22 @@ class KafkaTasks:
         self._check(outputs, positions)
         if not outputs and not positions:
             return []
-        group = self._consumer.consumer_group_metadata()
-        if (self._consumer.memberid() or "") != self._identity:  # the client has heard of it, `poll` will tell
+        group = self._membership.consumer_group_metadata()
+        if (self._membership.memberid() or "") != self._identity:  # the client has heard of it, `poll` will tell
             self._held.start_over = True
             raise checks.fenced(self.group, self.member, "it was silent for too long")
         try:
-            return self._writer.commit(outputs, positions, group)
+            return self._writer.commit(outputs, self._fencing(positions), group)
         except Lost as lost:
             self._held.start_over = True
             raise self._fenced(lost) from None
         except OutcomeUnknown:
             self._held.start_over = True
             raise
+
+    def _fencing(self, positions: Mapping[Task, Position]) -> Mapping[Task, Position]:
+        """What the broker checks the group's generation with."""
+        return positions
 
     def _check(self, outputs: Sequence[Output], positions: Mapping[Task, Position]) -> None:
         for task, position in positions.items():
@@ -307,8 +328,7 @@ class KafkaTasks:
         was_in = self._out is None and bool(self._identity)
         self._out, self._held = Closed("the member left its group: join again"), Held()
         self._writer.drop(abort=False)
-        with contextlib.suppress(self._client.KafkaException, RuntimeError):
-            self._consumer.close()
+        self._end()
         if was_in:
             _leave(self._settings, self.group, self.member, self._identity)
 

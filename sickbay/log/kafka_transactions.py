@@ -17,10 +17,11 @@ from sickbay.log.kafka_topics import BATCH_BYTES
 from sickbay.settings import LogSettings
 from sickbay.topics import MIB, Topic
 
-COMMIT_S = 6.0  # for one commit, and for making a producer, which ends what an earlier life left open
+COMMIT_S = 4.5  # for one commit, with making a producer, which ends what an earlier life left open; all fails in 10 s
+LEAST_S = 1.5  # for a commit after a producer was made slowly: else the next attempt would begin with that again
 ANSWER_S = 3.0  # for one answer of a broker; a call of the client waits for that, whatever it is told
 OPEN_MS = 10_000  # an open transaction of a dead process hides what lies behind it until then
-ABORT_S = 2.0
+ABORT_S = 1.0
 GRACE_S = 1.0
 WAITING_KBYTES = 64 * 1024
 
@@ -34,15 +35,21 @@ class Lost(Exception):
 
 
 class Transactions:
-    """Commits of one member."""
+    """Commits under one name. Making a producer of that name fences an older one; `allow` raises where it must not."""
 
-    def __init__(self, settings: LogSettings, topics: Mapping[str, Topic], group: str, member: str) -> None:
-        self._settings, self.topics = settings, topics
+    def __init__(
+        self,
+        settings: LogSettings,
+        topics: Mapping[str, Topic],
+        name: str,
+        allow: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._settings, self.topics, self._allow = settings, topics, allow
         self._client = confluent()
         largest = max((topic.max_bytes for topic in topics.values()), default=MIB)
         self._properties = properties(
             settings,
-            transactional_id=f"{settings.prefix}{group}/{member}",
+            transactional_id=settings.prefix + name,
             transaction_timeout_ms=OPEN_MS,
             message_timeout_ms=OPEN_MS - 1000,
             socket_timeout_ms=int(ANSWER_S * 1000),
@@ -56,8 +63,9 @@ class Transactions:
         self._producer: Any = None
 
     def ready(self) -> Any:
-        """The producer; after it was made, no older transaction of this member is open. Raises LogBusy or LogError."""
+        """The producer; after it was made, no older transaction of its name is open. Raises Lost, LogBusy, LogError."""
         if self._producer is None:
+            self._allow()
             producer = self._client.Producer(self._properties)
             try:
                 self._bounded(producer.init_transactions, COMMIT_S)
@@ -68,8 +76,9 @@ class Transactions:
 
     def commit(self, outputs: Sequence[Output], positions: Mapping[Task, Position], group: Any) -> list[Receipt]:
         """All or nothing. Raises Lost, OutcomeUnknown, or another LogError where nothing was committed."""
-        producer = self.ready()
         deadline = time.monotonic() + COMMIT_S
+        producer = self.ready()
+        deadline = max(deadline, time.monotonic() + LEAST_S)
         try:
             receipts = self._prepare(producer, outputs, positions, group, deadline)
         except BaseException:

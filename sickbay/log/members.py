@@ -17,10 +17,13 @@ class Member:
 
 
 class Group:
-    """Which member holds which task. A task changes hands when its holder polls, leaves, or is silent for too long."""
+    """Which member holds which task. A task changes hands when its holder polls, leaves, or is silent for too long.
 
-    def __init__(self, name: str, session_ms: int) -> None:
-        self.name, self._session_ms = name, session_ms
+    `led`: one member holds all; where there is none, the next that polls.
+    """
+
+    def __init__(self, name: str, session_ms: int, *, led: bool = False) -> None:
+        self.name, self.led, self._session_ms = name, led, session_ms
         self._tasks: list[Task] = []
         self._members: dict[str, Member] = {}
         self._owner: dict[Task, Member] = {}
@@ -47,7 +50,7 @@ class Group:
         """A sign of life: what the member has lost and what it gains since the last one. Raises Fenced."""
         self._welcome(member, now_ms)
         self._evict_silent(member, now_ms)
-        target = shared_out(self._tasks, self._members, {task: owner.name for task, owner in self._owner.items()})
+        target = self._target(member)
         for task in self._held(member):
             if target[task] != member.name:
                 del self._owner[task]
@@ -59,16 +62,22 @@ class Group:
         return revoked, tuple(sorted(gained))
 
     def allow(self, member: Member, tasks: Iterable[Task], now_ms: int) -> None:
-        """Raises Fenced unless the member is in and holds all `tasks`."""
+        """Raises Fenced unless the member is in and holds all `tasks`, and leads where the group is led."""
         present = self._members.get(member.name)
         if present is None:
             raise checks.fenced(self.name, member.name, "it was silent for too long")
         if present is not member:
             raise checks.replaced(self.name, member.name)
-        for task in tasks:
+        for task in self._tasks if self.led else tasks:
             if self._owner.get(task) is not member or task not in member.told:
                 raise checks.fenced(self.name, member.name, f"{task.topic}[{task.partition}] is not held")
         member.seen_ms = now_ms
+
+    def _target(self, member: Member) -> dict[Task, str]:
+        owners = {task: owner.name for task, owner in self._owner.items()}
+        if not self.led:
+            return shared_out(self._tasks, self._members, owners)
+        return dict.fromkeys(self._tasks, next(iter(owners.values()), member.name))
 
     def _welcome(self, member: Member, now_ms: int) -> None:
         present = self._members.setdefault(member.name, member)

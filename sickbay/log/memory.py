@@ -13,6 +13,7 @@ from sickbay.log import (
     Batch,
     Bounds,
     Closed,
+    Ends,
     Output,
     Position,
     Receipt,
@@ -60,9 +61,18 @@ class MemoryLog:
 
     def join(self, group: str, topics: Iterable[str], member: str) -> "MemoryTasks":
         """Become `member` of `group` over `topics`. A member of the same name is replaced and fenced."""
+        return self._enter(Group(group, self._session_ms), topics, member)
+
+    def lead(self, group: str, topics: Iterable[str], member: str) -> "MemoryTasks":
+        """Stand for the lead of `group`: all tasks or none."""
+        return self._enter(Group(group, self._session_ms, led=True), topics, member)
+
+    def _enter(self, fresh: Group, topics: Iterable[str], member: str) -> "MemoryTasks":
         wanted = tasks_of(self.topics, topics)
         with self.locked():
-            state = self._groups.setdefault(group, Group(group, self._session_ms))
+            state = self._groups.setdefault(fresh.name, fresh)
+            if state.led != fresh.led:
+                raise ValueError(f"group {fresh.name!r} is either joined or led")
             return MemoryTasks(self, state, state.join(member, wanted, self.clock()))
 
     def reader(self) -> "MemoryReader":
@@ -216,6 +226,10 @@ class MemoryReader:
     def positions(self, group: str, tasks: Sequence[Task]) -> dict[Task, Position]:
         """What a group committed, of those where it did."""
         return {task: position for task in tasks if (position := self._log.position(group, task)) is not None}
+
+    def ends(self, tasks: Sequence[Task]) -> dict[Task, Ends]:
+        """Where the tasks end; a commit is no more than a moment."""
+        return {task: Ends(end, end) for task in tasks for end in [self.bounds(task).end]}
 
 
 class MemoryTasks:

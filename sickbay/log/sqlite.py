@@ -16,6 +16,7 @@ from sickbay.log import (
     Batch,
     Bounds,
     Closed,
+    Ends,
     LogInUse,
     Output,
     Position,
@@ -67,6 +68,10 @@ class SqliteLog:
             joined = SqliteTasks(self, group, member, tasks, self._next_epoch(group, member))
             self._held[group] = (handle, joined)
             return joined
+
+    def lead(self, group: str, topics: Iterable[str], member: str) -> "SqliteTasks":
+        """The same: a group has one member here, and a second one is refused (LogInUse) rather than left waiting."""
+        return self.join(group, topics, member)
 
     def _claim(self, group: str) -> int:
         name = hashlib.sha256(group.encode()).hexdigest()[:16]
@@ -142,6 +147,11 @@ class SqliteReader:
     def positions(self, group: str, tasks: Sequence[Task]) -> dict[Task, Position]:
         """What a group committed, of those where it did."""
         return {task: position for task in tasks if (position := self.committed(group, task)) is not None}
+
+    def ends(self, tasks: Sequence[Task]) -> dict[Task, Ends]:
+        """Where the tasks end; what is not committed cannot be seen at all."""
+        with self._store.read() as cursor:
+            return {task: Ends(end, end) for task in tasks for end in [self._store.bounds(cursor, task).end]}
 
 
 class SqliteTasks:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.agent.agent import host_of
+from collectors.agent.hosting import host_of
 from collectors.agent.source import Collected
 from collectors.host.journal_follow import readable
 from collectors.host.journal_log import JournalLog

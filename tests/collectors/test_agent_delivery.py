@@ -281,6 +281,6 @@ def test_a_reload_takes_up_new_sources_and_goes_on_where_the_old_ones_stopped(tm
         write(path, f"[1.1] {XID.replace('79', '48')}\n")
         until(agent, lambda: len(events(gate.log)) == 3)
         agent.reload(settings(tmp_path, kernel_log=""))
-        assert all(watch.collector.name != "kernel_log" for watch in agent._watches)
+        assert all(watch.collector.name != "kernel_log" for watch in agent._crew.watches)
     assert numbers(gate.log, TELEMETRY) == set(range(1, len(frames(gate.log, TELEMETRY)) + 1))
     assert whole(gate.log)[1] == set()

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import settings as settings_of_tests
 from hypothesis import strategies as st
 
-from collectors.agent.agent import host_of
+from collectors.agent.hosting import host_of
 from collectors.agent.source import Collected
 from collectors.formats import prometheus_text
 from collectors.formats.reading import Tally

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from collectors.agent import courier
-from collectors.agent.agent import CATALOGUE, Agent, sources_of, start
+from collectors.agent.agent import Agent, start
+from collectors.agent.catalogue import CATALOGUE, sources_of
 from collectors.agent.source import Host
 from collectors.agent.trying import tried
 from collectors.host import accelerator_nvml

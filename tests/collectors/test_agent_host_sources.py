@@ -11,10 +11,11 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from collectors.agent.agent import CATALOGUE, collectors_of, start
+from collectors.agent.agent import start
+from collectors.agent.catalogue import CATALOGUE, collectors_of
 from collectors.agent.composing import Composer, Work
 from collectors.agent.source import Collected, Collector, Host
-from collectors.agent.watching import Done, Watch
+from collectors.agent.watching import Crew, Done
 from collectors.host import tool
 from collectors.host.host_disk import HostDisk
 from collectors.host.host_load import HostLoad
@@ -242,19 +243,22 @@ def test_a_file_that_hangs_holds_up_its_own_collector_only(tmp_path: Path) -> No
     (tmp_path / "proc/self/mountstats").unlink()
     os.mkfifo(tmp_path / "proc/self/mountstats")
     out: queue.Queue[Done] = queue.Queue(64)
-    watches = [Watch(one, out, lambda: 1_000, 0.3) for one in made(tmp_path)]
+    crew = Crew(made(tmp_path), out, lambda: 1_000, 0.3)
     try:
-        for watch in watches:
-            watch.start()
-        hanging = wait_for(lambda: [one for one in watches if one.trouble])
+        hanging = wait_for(lambda: [crew.relieve()] and [one for one in crew.watches if one.trouble])
         assert [one.collector.name for one in hanging] == ["host_storage"]
-        assert {"host_load", "nic_sysfs"} <= {done.source for done in (out.get_nowait() for _ in range(out.qsize()))}
+        told = set[str]()
+
+        def others() -> bool:
+            told.update(done.source for done in (out.get_nowait() for _ in range(out.qsize())))
+            crew.relieve()
+            return {"host_load", "nic_sysfs"} <= told
+
+        wait_for(others, 2.0)
     finally:
-        for watch in watches:
-            watch.stop.set()
         with (tmp_path / "proc/self/mountstats").open("w"):  # lets the reader go
             pass
-        assert all(watch.join(5.0) for watch in watches)
+        assert crew.end(5.0) == []
 
 
 @pytest.mark.slow

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from collectors.agent.agent import collectors_of, host_of
+from collectors.agent.catalogue import collectors_of
 from collectors.agent.composing import Composer, Work
+from collectors.agent.hosting import host_of
 from collectors.host import accelerator_exporter, accelerator_nvml, tool
 from sickbay import layouts, wire
 from sickbay.config import parse

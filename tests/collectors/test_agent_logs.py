@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.agent.agent import host_of
+from collectors.agent.hosting import host_of
 from collectors.agent.source import Collected
 from collectors.formats import log
 from collectors.formats.reading import Reading, Tally

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from collectors.agent.agent import zone_of
+from collectors.agent.hosting import zone_of
 from collectors.agent.source import Host
 from collectors.host.growing import Lines
 from collectors.host.kernel_log import KernelLog

@@ -16,7 +16,8 @@ import pytest
 
 from collectors.agent import agent as agent_module
 from collectors.agent import courier
-from collectors.agent.agent import CATALOGUE, Agent, start
+from collectors.agent.agent import Agent, start
+from collectors.agent.catalogue import CATALOGUE, sources_of
 from collectors.agent.source import Collected, Collector, Host
 from collectors.agent.states import State
 from sickbay import wire
@@ -148,7 +149,7 @@ def test_events_are_signed_with_the_host_key_only(tmp_path: Path) -> None:
     config, gate = Config(agent=base.agent, security=Security(key_file=str(tmp_path / "key"))), Gate()
     path = kernel_log(config)
     with running(config, gate) as one:
-        one.until(lambda: one.agent._watches[0].busy_since is None)
+        one.until(lambda: one.agent._crew.watches[0].busy_since is None)
         time.sleep(0.3)
         write(path, f"[1.1] {XID}\n")
         one.until(lambda: events(gate.log))
@@ -163,7 +164,7 @@ def test_an_index_in_the_log_becomes_the_address_that_the_exporter_told(tmp_path
             one.until(lambda: records(gate.log, "sickbay.topology.v1"))
     path = kernel_log(config)
     with running(config, gate) as one:  # a new run, whose exporter hangs: what was told is known
-        one.until(lambda: one.agent._watches[0].busy_since is None)
+        one.until(lambda: one.agent._crew.watches[0].busy_since is None)
         assert one.agent._composer.cards.names.canonical("accelerator:?/1", "n1") == "accelerator:n1/0000:cc:00"
         assert path.exists()
 
@@ -213,7 +214,7 @@ def test_layouts_are_told_before_their_frames_and_again_by_every_run(tmp_path: P
 
 
 class Stuck:
-    """A collector that hangs, or raises, or ends its thread."""
+    """A collector that hangs, or raises, or would end its thread."""
 
     interval_s, asks_driver = 0.05, False
 
@@ -232,11 +233,10 @@ class Stuck:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_collector_that_hangs_or_raises_is_told_and_stops_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = agent_module.sources_of
+    made = sources_of
 
     def more(host: Host) -> tuple[list[Collector], list[State]]:
         collectors, left = made(host)
@@ -257,7 +257,7 @@ def test_a_collector_that_hangs_or_raises_is_told_and_stops_no_other(
             ("monitor:n1/raises", Severity.WARNING),
             ("monitor:n1/ends", Severity.WARNING),
         }
-        why = ("takes over", "broken in itself", "ended by itself")
+        why = ("takes over", "broken in itself", "SystemExit")
         assert all(any(words in one.message for words in why) for one in blind)
         assert "hangs: a collection takes over" in one.agent.waiting
     assert (metrics.value(PROBE_FAILED, source="raises") or 0) > 1

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collectors.agent.agent import CATALOGUE, sources_of
+from collectors.agent.catalogue import CATALOGUE, sources_of
 from collectors.agent.composing import Composer, Work
 from collectors.agent.source import Collected, Host
 from collectors.agent.states import State

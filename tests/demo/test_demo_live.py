@@ -116,11 +116,13 @@ def test_the_horizon_forgets_what_is_old_and_counts_what_is_damaged() -> None:
     case = horizon.case(START)
     assert [event.kind for event in case.events] == ["host.panic"]
     assert len(case.steps) == 1
-    log = MemoryLog(small_site(), clock=lambda: START)
+    now = [START]
+    log = MemoryLog(small_site(), clock=lambda: now[0])
     log.appender().append(FEATURES, b"x", b"rubbish")
     log.appender().append("sickbay.events.v1", b"x", b"{}")
     pipeline = Pipeline(log)
-    pipeline.second(START)
+    for now[0] in (START, START + 1000):
+        pipeline.second(now[0])
     assert pipeline.diagnoser.damaged == 2
 
 
@@ -130,8 +132,10 @@ def _record(value: bytes) -> Record:
 
 @pytest.mark.parametrize("value", [b"\xff", b"[]", b'{"type":"event"}', b'{"type":"nobody"}'])
 def test_damaged_messages_never_stop_the_stage(value: bytes) -> None:
-    log = MemoryLog(small_site(), clock=lambda: START)
+    now = [START]
+    log = MemoryLog(small_site(), clock=lambda: now[0])
     log.appender().append("sickbay.events.v1", b"x", value)
     pipeline = Pipeline(log)
-    assert pipeline.second(START) == []
+    for now[0] in (START, START + 1000):
+        assert pipeline.second(now[0]) == []
     assert pipeline.diagnoser.damaged == 1

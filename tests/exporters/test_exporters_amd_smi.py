@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.agent.agent import host_of
+from collectors.agent.hosting import host_of
 from collectors.agent.source import Host
 from collectors.formats import amd_smi_json
 from collectors.formats.reading import Tally

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.agent.agent import host_of
+from collectors.agent.hosting import host_of
 from collectors.agent.source import Host
 from collectors.formats.vendors import columns, makers, source_of, vendor_of
 from collectors.host.accelerator_bus import AcceleratorBus, look

@@ -148,6 +148,9 @@ class PatientLog(KafkaLog):
     def join(self, *arguments: Any) -> Any:
         return Patient(self, super().join(*arguments))
 
+    def lead(self, *arguments: Any) -> Any:
+        return Patient(self, super().lead(*arguments))
+
 
 @dataclass
 class KafkaEngine(Engine):
@@ -186,7 +189,9 @@ class KafkaEngine(Engine):
 def kafka(brokers: str, replication: int = 1) -> Iterator[KafkaEngine]:
     """An engine with topics of its own, removed at the end."""
     prefix = f"test-{os.getpid()}-{next(_COUNT)}."
-    settings = LogSettings(engine="kafka", brokers=brokers, prefix=prefix, replication=replication, session_s=2)
+    settings = LogSettings(
+        engine="kafka", brokers=brokers, prefix=prefix, replication=replication, session_s=2, lead_session_s=1
+    )
     log = PatientLog(settings, TOPICS, poll_interval_ms=4000)
     yield KafkaEngine(log, True, winds=False)
     log.close()

@@ -17,6 +17,7 @@ from sickbay.log import (
     MAX_METADATA,
     Bounds,
     Closed,
+    Ends,
     Fenced,
     LogError,
     LogInUse,
@@ -529,3 +530,15 @@ def test_a_closed_log_refuses_everything(engine: Engine) -> None:
     ):
         with pytest.raises(LogError):
             use()
+
+
+def test_the_ends_of_many_tasks_are_told_at_once(engine: Engine) -> None:
+    engine.put("in", b"0", b"1", partition=1)
+    engine.put("out", b"2")
+    tasks = [Task("in", 0), Task("in", 1), Task("out", 0), Task("out", 1)]
+    assert engine.log.reader().ends(tasks) == dict(
+        zip(tasks, [Ends(0, 0), Ends(2, 2), Ends(1, 1), Ends(0, 0)], strict=True)
+    )
+    assert engine.log.reader().ends([]) == {}
+    with pytest.raises(UnknownTopic):
+        engine.log.reader().ends([Task("nowhere", 0)])

@@ -18,7 +18,7 @@ from sickbay.schema import Samples
 from sickbay.seal import Seal, host_key, sealed
 from sickbay.topics import TOPICS
 from sickbay.vocabulary import event_kinds
-from streams.feature_record import CLOCK_KEY
+from streams.feature_record import is_clock
 
 KEY = bytes(range(32))
 TELEMETRY, EVENTS, SCHEMAS, FEATURES = (
@@ -103,7 +103,7 @@ def features(log: Log) -> list[tuple[int, bytes, bytes]]:
     return [
         (one.partition, one.key, one.value or b"")
         for one in everything(log, FEATURES)
-        if one.key != CLOCK_KEY and not one.is_tick
+        if not is_clock(one.key) and not one.is_tick
     ]
 
 

@@ -15,7 +15,7 @@ from sickbay.topics import FEATURES, PLACEMENT, TOPOLOGY
 from simulator.cables import HOST, LEAF, optic, serial
 from simulator.cluster import Card
 from simulator.scenario import Scenario, scenario
-from streams.feature_record import encode
+from streams.feature_record import encode_frame as encode
 from streams.windows import WIDTH_MS, features, join
 
 MODULES_S, COUNTERS_S = 60, 30  # as the agent asks

@@ -9,7 +9,7 @@ from sickbay.cli import main
 from sickbay.log import Record
 from sickbay.log.sqlite import SqliteLog
 from streams.dead_letters import KEPT_BYTES, DeadLetters, decode
-from tests.process.kit import EVENTS, only
+from tests.process.kit import DEADLETTER, EVENTS, only
 
 NOW = 1_796_000_000_000
 
@@ -58,6 +58,35 @@ def test_a_letter_goes_back_where_it_came_from(site: Path, capsys: pytest.Captur
     assert "only 65536 of its 65537 bytes" in said
     assert "no such letter" in said
     assert main(["deadletter", "replay"]) == 2
+    assert main(["deadletter", "replay", "0", "0"]) == 0  # each once
+    log = SqliteLog(site / "log")
+    assert [one.value for one in only(log, EVENTS)] == [b"rubbish"] * 2
+    log.close()
+
+
+@pytest.mark.parametrize("words", [["--limit", "0"], ["--limit", "-3"], ["--limit", "x"], ["x"], ["--topic"]])
+def test_a_wrong_request_is_told(site: Path, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    _put(site, b"rubbish")
+    assert main(["deadletter", "list", *words]) == 2
+    assert capsys.readouterr().err
+
+
+def test_records_of_the_topic_that_are_no_letters_are_passed_over(
+    site: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = SqliteLog(site / "log")
+    appender = log.appender()
+    for value in (b"", b"{", b"\xff" * 100, b"[]", b'{"topic": 1}', None):
+        appender.append(DEADLETTER, b"k", value)
+    appender.close()
+    log.close()
+    _put(site, b"one", b"two", b"three")
+    assert main(["deadletter", "list", "--limit", "2"]) == 0
+    assert capsys.readouterr().out.count("not JSON") == 2
+    assert main(["deadletter", "list", "6", "2", "999"]) == 0
+    assert capsys.readouterr().out.count("not JSON") == 1
+    assert main(["deadletter", "replay", "2"]) == 1
+    assert "no such letter" in capsys.readouterr().err
 
 
 def test_a_letter_fits_its_topic_whatever_it_holds() -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -136,8 +137,9 @@ def _killed(site: Path, log: Log, kills: int, lives_s: tuple[float, float]) -> N
     _same_features(features(log), features(quiet))
     assert incidents(log) == incidents(quiet)
     assert {str(word[1]) for word in incidents(log).values()} == {f"accelerator:{h}/0000:00:00" for h in cluster.lost}
-    claims = [one.key for one in only(log, EVIDENCE)]
-    assert len(claims) == len(set(claims)) >= 4
+    claims = Counter(one.key for one in only(log, EVIDENCE))
+    assert len(claims) >= 4
+    assert max(claims.values()) <= 3  # once at once, again where its sender repeats it after a kill, and by diagnosis
     assert not only(log, DEADLETTER)
 
 

@@ -1,5 +1,6 @@
 """Tables whose rows are of no host, from a poller's samples to detectors and the archive, step by step."""
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,16 +11,18 @@ from collectors.rows import samples
 from diagnosis.engine import evidence_of
 from sickbay import messages
 from sickbay.admission import Admission, Refused
+from sickbay.app.archive_frames import ArchiveFrames
 from sickbay.app.diagnoser import Diagnoser
-from sickbay.app.live import WINDOWS_GROUP, FrameReader, window_maker
+from sickbay.app.live import WINDOWS_GROUP, window_maker
 from sickbay.components import Kind, name
 from sickbay.log import driving, tick
 from sickbay.log.memory import MemoryLog
 from sickbay.messages import Edge, Relation
 from sickbay.schema import TABLES
 from sickbay.selfmetrics import SelfMetrics
-from sickbay.topics import BACKFILL, TELEMETRY, TOPOLOGY
+from sickbay.topics import TELEMETRY, TOPOLOGY
 from streams.archive_rows import Reading
+from streams.archive_telemetry import SCHEMA, Telemetry
 from streams.runner import Runner
 from tests.process.kit import DEADLETTER, FEATURES, KEY, SMALL, everything, incidents, only
 
@@ -121,15 +124,17 @@ def test_windows_keep_the_values(calm: Site) -> None:
     assert calm.case().features["switch"]["temperature_celsius"].to_list()[0] == pytest.approx(41)
 
 
-def test_the_archive_keeps_them_and_late_frames_too(calm: Site) -> None:
-    reading = Reading(Admission(KEY, require_signed=True), FrameReader(calm.log, Admission(KEY, require_signed=True)))
-    told = [row for record in everything(calm.log, FEATURES) for row in reading.rows(record)]
-    assert {f"features_{table}" for table in WELL} <= {row.table for row in told}
-    frames = [record for record in everything(calm.log, TELEMETRY) if not record.is_tick]
-    late = [row for record in frames for row in reading.rows(record._replace(topic=BACKFILL))]
-    assert {row.table for row in late} == {f"telemetry_{table}" for table in WELL}
-    senders = {(row.table, sender) for row in late for sender in row.values["sender"]}
-    assert {("telemetry_cdu", "c1"), ("telemetry_optic", "leaf1"), ("telemetry_optic", "h1")} <= senders
+def test_the_archive_keeps_them_at_full_rate_too(calm: Site) -> None:
+    admission = Admission(KEY, require_signed=True)
+    told = [Reading(admission).row(record) for record in everything(calm.log, FEATURES)]
+    assert {f"features_{table}" for table in WELL} <= {row.table for row in told if row}
+    frames = ArchiveFrames(calm.log, admission, SelfMetrics())
+    full = Telemetry(everything(calm.log, TELEMETRY), frames)
+    rows = {table: full.frame(f"telemetry_{table}", SCHEMA, defaultdict(int))[0] for table in TABLES}
+    assert full.damaged == 0
+    assert {table for table, frame in rows.items() if frame.height} == set(WELL)
+    assert set(rows["cdu"]["sender"]) == {"c1"}
+    assert set(rows["optic"]["sender"]) == {"leaf1", "h1"}
 
 
 def test_nobody_speaks_for_anothers_part() -> None:

@@ -15,7 +15,7 @@ from sickbay.log import Record
 from sickbay.messages import AnyMessage, Edge, Event, Identity, Incident, Relation, Severity
 from sickbay.schema import TABLES, Samples
 from sickbay.topics import EVENTS, FEATURES, TOPOLOGY
-from streams.feature_record import encode
+from streams.feature_record import encode_frame as encode
 from streams.windows import WIDTH_MS, features, join
 
 NOW = 1_796_000_000_000

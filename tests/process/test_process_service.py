@@ -14,10 +14,12 @@ from msgspec.structs import replace
 from sickbay import selfmetrics
 from sickbay.app.exposition import Exposition
 from sickbay.app.service import Context, Service
+from sickbay.app.watched import Calls
 from sickbay.config import ConfigError
 from sickbay.log.memory import MemoryLog
 from sickbay.selfmetrics import SelfMetrics
 from sickbay.settings import Config, Metrics
+from sickbay.topics import EVENTS
 from tests.process.kit import SMALL
 
 
@@ -80,6 +82,41 @@ def test_a_stage_that_hangs_ends_the_process() -> None:
     assert status == [4]
     assert service.left_behind
     assert "one step takes over" in said[0]
+
+
+@pytest.mark.slow
+def test_a_call_of_the_log_that_hangs_ends_the_process_long_before_a_step_would() -> None:
+    stuck = threading.Event()
+
+    class Stuck(MemoryLog):
+        def join(self, *arguments: Any) -> Any:
+            tasks = super().join(*arguments)
+            tasks.commit = lambda *_: stuck.wait(20)  # type: ignore[method-assign, assignment]
+            return tasks
+
+    class Commits(Fake):
+        def __init__(self, context: Context) -> None:
+            tasks = context.log.join("group", [EVENTS], "m")
+            super().__init__(lambda: bool(tasks.poll().records or tasks.commit([], {})))
+
+    said: list[str] = []
+    context = Context(Config(), Stuck(SMALL), SelfMetrics(), said.append)
+    service = Service(context, {"one": Commits}, call_s=0.3, longer={"one": 50.0})
+    thread, status = _running(service)
+    thread.join(8)
+    stuck.set()
+    assert status == [4]
+    assert said[0] == "one: one commit takes over 0 s: this process ends"
+
+
+def test_a_process_that_stood_still_is_given_the_time_again() -> None:
+    calls = Calls()
+    with calls.under_way("poll"):
+        now = time.monotonic() + 60
+        assert calls.longest(now)[1] > 59  # type: ignore[index]
+        calls.forgive(now)
+        assert calls.longest(now)[1] == 0  # type: ignore[index]
+    assert calls.longest(now) is None
 
 
 def _get(address: str, path: str, method: str = "GET") -> tuple[int, str]:

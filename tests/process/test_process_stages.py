@@ -1,6 +1,5 @@
 """Stages at work on a log: what they put out, what they tell, and how a service runs and ends them."""
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -14,7 +13,7 @@ from sickbay.app.incidents_topic import current, told
 from sickbay.app.lag import Lag
 from sickbay.app.service import Context, Stage
 from sickbay.app.stages import STAGES, Diagnosis, Imported, Ticker, Windows, chosen
-from sickbay.log import LogBusy, Replaced
+from sickbay.log import LogBusy, Replaced, Task, driving, tasks_of
 from sickbay.log.memory import MemoryLog
 from sickbay.messages import encode
 from sickbay.selfmetrics import SelfMetrics
@@ -117,22 +116,42 @@ def test_where_windows_stand_still_explicit_faults_are_still_judged_but_nothing_
     assert caught_up.as_of_ms > before + 50_000
 
 
-def test_without_ticks_what_was_read_is_judged_once_nothing_more_comes(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sickbay.app.diagnoser.QUIET_S", 0.05)
+def test_a_partition_without_ticks_is_told_and_waited_for_no_longer_than_half_a_minute(site: Site) -> None:
+    diagnosis, agent = Diagnosis(site.context), Agent("n1", site.log.appender())
+    tasks = tasks_of(site.log.topics, driving(site.log.topics))
+    mute = next(task for task in tasks if task.topic == EVENTS)
+
+    def tick(now: int, but: Task | None = None) -> None:
+        for task in tasks:
+            if now % 1000 == 0 and task != but:
+                site.log.appender().append(task.topic, b"", b"", partition=task.partition)
+
+    site.run([diagnosis], 5, tick)
+    site.run([diagnosis], 2, lambda now: tick(now, mute))
+    agent.say(lost_card("n1", site.now))
+    site.run([diagnosis], 25, lambda now: tick(now, mute))
+    assert not incidents(site.log)
+    assert "events" in diagnosis.waiting
+    site.run([diagnosis], 10, lambda now: tick(now, mute))
+    assert len(incidents(site.log)) == 1
+    assert f"no ticks in {EVENTS}[{mute.partition}]" in diagnosis.waiting
+    assert any(f"{EVENTS}[{mute.partition}]: no ticks" in line for line in site.said)
+    site.run([diagnosis], 3, tick)
+    assert not diagnosis.waiting
+
+
+def test_without_any_ticks_nothing_is_judged_and_nothing_called_read(site: Site) -> None:
     diagnosis, agent = Diagnosis(site.context), Agent("n1", site.log.appender())
     agent.say(lost_card("n1", site.now))
-    diagnosis.step(site.now)
-    diagnosis.step(site.now)
+    site.run([diagnosis], 10)
     assert not incidents(site.log)
-    time.sleep(0.06)
-    diagnosis.step(site.now)  # finds nothing new
-    assert len(incidents(site.log)) == 1
+    assert diagnosis.waiting
     assert current(site.log.reader())[1] is None  # no clock, no heartbeat
 
 
-def test_a_backlog_is_read_through_before_anything_is_judged(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backlog_is_judged_as_it_would_have_been_and_is_not_called_ready(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("sickbay.app.diagnoser.LIMIT", 20)
     ticker, windows = Ticker(site.context), Windows(site.context)
     agents = [Agent(f"n{number}", site.log.appender()) for number in range(4)]
@@ -145,13 +164,15 @@ def test_a_backlog_is_read_through_before_anything_is_judged(site: Site, monkeyp
     site.run([ticker, windows], 120, each)
     diagnosis, steps = Diagnosis(site.context), 0
     while diagnosis.waiting or not steps:
-        assert not incidents(site.log)
-        assert current(site.log.reader())[1] is None
+        judged = current(site.log.reader())[1]
+        assert judged is None or judged.as_of_ms < site.now - 1000
         diagnosis.step(site.now)
         steps += 1
     assert steps > 10
-    diagnosis.step(site.now)
+    site.run([ticker, windows, diagnosis], 2)
     assert len(incidents(site.log)) == 4
+    detected = sorted(one.detected_ms or 0 for one in current(site.log.reader())[0].values())
+    assert [at_ms - START for at_ms in detected] == [1000, 1000, 2000, 20_000]  # whenever it was read
 
 
 def test_a_backlog_longer_than_memory_is_judged_on_the_way(site: Site) -> None:
@@ -259,7 +280,7 @@ def test_lag_is_seen_from_outside_and_grows_where_a_stage_stands_still(site: Sit
 def test_a_lost_log_is_counted_and_the_ticker_goes_on(site: Site) -> None:
     ticker = Ticker(site.context)
     site.run([ticker], 3)
-    assert len(list(everything(site.log, EVENTS))) == 3 * SMALL[EVENTS].partitions
+    assert len(list(everything(site.log, EVENTS))) == 4 * SMALL[EVENTS].partitions
 
 
 def test_readers_tell_incidents_from_heartbeats_and_survive_anything() -> None:
@@ -269,7 +290,7 @@ def test_readers_tell_incidents_from_heartbeats_and_survive_anything() -> None:
 
 
 def test_stages_without_anything_to_do_are_left_out_unless_named() -> None:
-    assert list(chosen((), Config())) == ["ticker", "windows", "diagnosis", "lag"]
+    assert list(chosen((), Config())) == ["ticker", "windows", "explicit", "diagnosis", "lag"]
     assert "alerts" in chosen((), Config(alerts=Alerts(url="http://127.0.0.1:9093")))
     assert list(chosen(("alerts",), Config())) == ["alerts"]
     for name, make in STAGES.items():

@@ -68,6 +68,10 @@ class Away:
         self.answer()
         return self.log.join(*which)
 
+    def lead(self, *which: Any) -> Any:
+        self.answer()
+        return self.log.lead(*which)
+
     def close(self) -> None:
         self.log.close()
 

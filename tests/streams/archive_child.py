@@ -5,20 +5,22 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from sickbay.log.sqlite import SqliteLog
-from streams import archive
+from streams import archive, archive_upkeep
+from tests.streams import archive_full_kit as full_kit
 from tests.streams.archive_kit import SMALL
 
 
 def serving() -> ForkServerContext:
     """The server that children are forked from."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.streams.archive_child", "deltalake", "arro3.core"])
+    own = ["tests.streams.archive_child", "tests.streams.archive_full_kit"]
+    context.set_forkserver_preload([*own, "deltalake", "arro3.core"])
     return context
 
 
@@ -35,12 +37,35 @@ def work(folder: Path, out: Path, topics: Sequence[str]) -> None:
             time.sleep(0.01)
 
 
+def keep(folder: Path, out: Path, topics: Sequence[str]) -> None:
+    """Archive telemetry for ever, a few frames a commit, and keep it in order; each round tells rows and pieces of
+    upkeep."""
+    os.dup2(os.open(out, os.O_WRONLY | os.O_CREAT), sys.stdout.fileno())
+    archive.FULL_RECORDS = 20
+    archive_upkeep.FEW_FILES = 3
+    made = full_kit.archive(SqliteLog(folder / "log", full_kit.SMALL), folder / "archive")
+    print("ready", flush=True)
+    while True:
+        done = made.step()
+        print(sum(sum(one.rows.values()) for one in done), 0, flush=True)
+        if not any(one.more or one.beaten for one in done):
+            for _ in full_kit.pieces(made, folder / "archive"):
+                print(0, 1, flush=True)
+
+
 class Child:
     """One such process."""
 
-    def __init__(self, server: ForkServerContext, folder: Path, number: int, topics: Sequence[str]) -> None:
+    def __init__(
+        self,
+        server: ForkServerContext,
+        folder: Path,
+        number: int,
+        topics: Sequence[str],
+        target: Callable[[Path, Path, Sequence[str]], None] = work,
+    ) -> None:
         self.told = folder / f"child-{number}"
-        self.process: BaseProcess = server.Process(target=work, args=(folder, self.told, topics), daemon=True)
+        self.process: BaseProcess = server.Process(target=target, args=(folder, self.told, topics), daemon=True)
         self.process.start()
 
     def ready(self, limit_s: float = 60.0) -> None:

@@ -38,7 +38,8 @@ from sickbay.topics import FEATURES, TOPICS
 from streams.archive import GAPS
 from streams.archive_rows import FILLS
 from streams.feature_record import decode as decode_features
-from streams.feature_record import encode as encode_features
+from streams.feature_record import encode_frame as encode_features
+from streams.feature_record import frame_of
 
 SMALL = {name: replace(topic, partitions=min(3, topic.partitions)) for name, topic in TOPICS.items()}
 START = 1_773_194_400_000
@@ -180,9 +181,9 @@ def expected(log: Log, topics: Iterable[str] = (FEATURES, *FILLS)) -> dict[str, 
         place = (record.partition, record.offset, record.append_ms)
         try:
             if record.topic == FEATURES:
-                table, _, frame = decode_features(record.value)
-                for row in frame.to_dicts():
-                    found.setdefault(f"features_{table}", []).append((*place, _told(row)))
+                block = decode_features(record.value)
+                for row in frame_of(block).to_dicts():
+                    found.setdefault(f"features_{block.table}", []).append((*place, _told(row)))
                 continue
             payload, seal, _ = opened(record.value)
             message = _decoded(payload)
@@ -212,7 +213,7 @@ def stored(folder: Path) -> dict[str, Rows]:
             continue
         for row in pl.scan_delta(str(log.parent)).collect().to_dicts():
             place = (row.pop("partition"), row.pop("offset"), row.pop("append_ms"))
-            told = {name: row[name] for name in row if name not in ("day", "time", "record", "proved")}
+            told = {name: row[name] for name in row if name not in ("day", "time", "key", "record", "proved")}
             found.setdefault(log.parent.name, []).append((*place, _told(told)))
     return {table: sorted(rows) for table, rows in found.items()}
 

@@ -49,7 +49,7 @@ def test_late_frames_become_tables_of_telemetry(tmp_path: Path) -> None:
     stage.close()
     history = History(tmp_path)
     assert {"telemetry_accelerator", "telemetry_host"} <= set(history.tables)
-    assert history.scan("telemetry_host").collect().height == 3
+    assert history.scan("telemetry_host").collect()["topic"].to_list() == [BACKFILL] * 3
     rows = history.telemetry("accelerator").sort("sequence", "component").collect()
     assert rows["sequence"].to_list() == [7, 7, 8, 8]
     assert rows["sender"].unique().to_list() == ["n1"]
@@ -57,5 +57,5 @@ def test_late_frames_become_tables_of_telemetry(tmp_path: Path) -> None:
     assert rows["time"].dt.epoch("ms").to_list() == rows["at_ms"].to_list()
     column = next(name for name in ("temperature_celsius", "energy_joules") if name in rows.columns)
     assert rows[column].is_null().to_list() == [False, True, False, True]
-    assert rows.schema[column] == pl.Float64
-    assert metrics.value(selfmetrics.ARCHIVE_DAMAGED, topic=BACKFILL) == 2
+    assert rows.schema[column] == pl.Float32
+    assert metrics.value(selfmetrics.ARCHIVE_DAMAGED, topic=TELEMETRY) == 2

@@ -22,7 +22,7 @@ from sickbay.seal import Seal, host_key, sealed
 from streams.archive import Archive, ArchiveError, Feed
 from streams.archive_rows import TOPICS, Damaged, Reading, Row, frame_of, tables_of
 from streams.archive_table import ArchiveTable
-from streams.feature_record import encode as encode_features
+from streams.feature_record import encode_frame as encode_features
 from tests.streams.archive_kit import DAMAGED, SMALL, START
 
 EVENTS, INCIDENTS, FEATURES = "sickbay.events.v1", "sickbay.incidents.v1", "sickbay.features.v1"

@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sickbay import selfmetrics
+from sickbay.frames import matrix_of
 from sickbay.log import Output, Position, Receipt, Record, Task
 from sickbay.log.memory import MemoryLog
 from sickbay.schema import Samples
 from sickbay.topics import DEADLETTER, FEATURES, TOPICS
 from streams import dead_letters, window_state
-from streams.feature_record import CLOCK_KEY, decode, encode
+from streams.feature_record import decode, encode_frame, frame_of, is_clock
 from streams.runner import Mark, Runner, read_mark, write_mark
 from streams.window_task import Decoded, WindowTask
 
@@ -33,8 +34,8 @@ def _samples(record: Record) -> Decoded:
     if host < 0:
         raise ValueError("damaged")
     at_ms = np.array([START + at_s * 1000], np.int64)
-    values = {"power_watts": np.array([500.0 + host]), "energy_millijoules_total": np.array([1000.0 * at_s + host])}
-    return Decoded([Samples("accelerator", [f"accelerator:h{host}/0000:18:00"], at_ms, values)])
+    values = {"power_watts": np.array([500.0 + host]), "memory_corrected_total": np.array([1000.0 * at_s + host])}
+    return Decoded([matrix_of(Samples("accelerator", [f"accelerator:h{host}/0000:18:00"], at_ms, values))])
 
 
 class Night:
@@ -54,7 +55,7 @@ class Night:
         reader = self.log.reader()
 
         def made(task: Task, mark: Mark) -> WindowTask:
-            return WindowTask(task, mark, _samples, kept=window_state.read(reader, task, mark.state))
+            return WindowTask(task, mark, _samples, kept=window_state.read(reader, task, mark.state), partitions=3)
 
         return Runner(self.log.join("windows", [TELEMETRY], member), made)
 
@@ -65,7 +66,7 @@ class Night:
             (partition, record.key.decode(), record.value or b"")
             for partition in range(SMALL[FEATURES].partitions)
             for record in reader.read(Task(FEATURES, partition), 0, 10_000)
-            if record.key != CLOCK_KEY
+            if not is_clock(record.key)
         ]
 
 
@@ -81,12 +82,13 @@ def _calm(until_s: int = 45) -> list[tuple[int, str, bytes]]:
 #  window 0       10        20   lateness 5: closes at append time 15, 25, ...
 def test_windows_come_out_once_they_are_over_and_late() -> None:
     found = [decode(value) for _, _, value in _calm(26)]
-    assert sorted({end - START for _, end, _ in found}) == [10_000, 20_000]
-    for table, end, frame in found:
-        assert table == "accelerator"
+    assert sorted({one.end_ms - START for one in found}) == [10_000, 20_000]
+    for one in found:
+        assert one.table == "accelerator"
+        frame = frame_of(one)
         assert frame["n"].to_list() == [10] * frame.height
-        if end == START + 20_000:
-            assert frame["energy_millijoules_total__increase"].to_list() == [10_000.0] * frame.height
+        if one.end_ms == START + 20_000:
+            assert frame["memory_corrected_total__increase"].to_list() == [10_000.0] * frame.height
 
 
 class Crash(Exception):
@@ -180,14 +182,14 @@ FRAME = pl.DataFrame(
 
 
 def test_a_feature_record_gives_back_what_was_put_in() -> None:
-    table, end_ms, frame = decode(encode("host", 10, FRAME))
-    assert (table, end_ms) == ("host", 10)
-    assert frame.equals(FRAME)
+    block = decode(encode_frame("host", 10, FRAME))
+    assert (block.table, block.end_ms) == ("host", 10)
+    assert frame_of(block).equals(FRAME)
 
 
 @given(data=st.data())
 def test_a_damaged_feature_record_is_refused(data: st.DataObject) -> None:
-    payload = bytearray(encode("host", 10, FRAME))
+    payload = bytearray(encode_frame("host", 10, FRAME))
     place = data.draw(st.integers(0, len(payload) - 1))
     payload[place] ^= data.draw(st.integers(1, 255))
     with pytest.raises(ValueError, match=r".+"):

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sickbay.schema import ACCELERATOR, TABLES, Samples
-from streams.processor import WindowProcessor
 from streams.windows import features, join, sampling_ms, width_for
 
 GAUGE, COUNTER = "power_watts", "bus_replays_total"
@@ -114,34 +113,6 @@ def test_renaming_components_changes_only_names(told: list[Row]) -> None:
     renamed = [(component.replace("/", "-renamed/"), *rest) for component, *rest in told]
     expected = windows(told).with_columns(pl.col("component").str.replace("/", "-renamed/", literal=True))
     assert windows(renamed).equals(expected.sort("component", "end_ms"))  # type: ignore[arg-type]
-
-
-@pytest.mark.slow
-@given(rows, st.randoms(use_true_random=False), st.integers(1, 9))
-def test_live_windows_equal_offline_ones(told: list[Row], chance: random.Random, size: int) -> None:
-    """Rows arrive in any order within the lateness, in batches of any size, and the clock is read at any moment."""
-    arrivals = sorted((row[1] + chance.randint(-2_000, 5_000), place) for place, row in enumerate(told))
-    processor, closed = WindowProcessor(ACCELERATOR), []
-    for start in range(0, len(arrivals), size):
-        part = arrivals[start : start + size]
-        # One record where the rows share a window by both clocks, appended with the first: none of them is late.
-        own = {told[place][1] // WIDTH for _, place in part}
-        together = part[-1][0] // WIDTH == part[0][0] // WIDTH and len(own) == 1
-        groups = [part] if together else [[arrival] for arrival in part]
-        for group in groups:
-            processor.add(samples([told[place] for _, place in group]), max(group[0][0], _latest(told, group) - 2_000))
-            if chance.random() < 0.5:
-                closed += processor.advance(processor.state.clock_ms)
-    closed += processor.advance(START + 20_000_000)
-    assert processor.state.late_rows == processor.state.ahead_rows == 0
-    assert [window.end_ms for window in closed] == sorted({window.end_ms for window in closed})
-    if told:
-        live = pl.concat([window.features for window in closed], how="diagonal").sort("component", "end_ms")
-        assert live.equals(windows(told).select(live.columns))
-
-
-def _latest(told: list[Row], group: list[tuple[int, int]]) -> int:
-    return max(told[place][1] for _, place in group)
 
 
 #  0s      10s     20s     30s

@@ -1,0 +1,88 @@
+"""Wide windows out of narrow ones: a naive twin, and the samples themselves."""
+
+import math
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sickbay.schema import PORT
+from streams.window_core import Features, Last, close
+from streams.window_rows import Rows
+from streams.window_widening import widened
+
+COLUMNS = ("n", "covered_ms", "up", "up__max", "up__spread", "rx_bytes_total__increase")
+START = 1_790_000_040_000  # a whole minute
+
+cell = st.one_of(st.just(math.nan), st.integers(0, 50).map(float))
+window = st.dictionaries(st.sampled_from("abc"), st.tuples(st.integers(1, 9).map(float), *[cell] * 5), max_size=3).map(
+    lambda told: Features(
+        tuple(sorted(told)), COLUMNS, np.array([told[name] for name in sorted(told)], np.float32).reshape(-1, 6).T
+    )
+)
+
+
+@pytest.mark.slow
+@given(st.lists(window, max_size=6))
+def test_wide_windows_equal_their_naive_twin(parts: list[Features]) -> None:
+    told: dict[str, list[dict[str, float]]] = defaultdict(list)
+    for part in parts:
+        for at, name in enumerate(part.names):
+            told[name].append(dict(zip(part.columns, part.values[:, at].tolist(), strict=True)))
+    found = widened(parts)
+    assert list(found.names) == sorted(told)
+    for at, name in enumerate(found.names):
+        assert found.values[:, at].tolist() == pytest.approx(wide(told[name]), rel=1e-6, nan_ok=True)
+
+
+def wide(rows: list[dict[str, float]]) -> list[float]:
+    def given(*columns: str) -> list[list[float]]:
+        every = [[row[column] for column in columns] for row in rows]
+        return [one for one in every if not any(map(math.isnan, one))]
+
+    weight = sum(n for n, _ in given("n", "up"))
+    most, least = given("up__max"), [top - spread for top, spread in given("up__max", "up__spread")]
+    sums = {column: sum(x for (x,) in given(column)) if given(column) else math.nan for column in COLUMNS}
+    return [
+        sums["n"],
+        sums["covered_ms"],
+        sum(n * x for n, x in given("n", "up")) / weight if weight else math.nan,
+        max((x for (x,) in most), default=math.nan),
+        max(x for (x,) in most) - min(least) if most and least else math.nan,
+        sums["rx_bytes_total__increase"],
+    ]
+
+
+@pytest.mark.parametrize(("width_ms", "factor"), [(1_000, 10), (10_000, 6), (1_000, 60)])
+def test_a_wide_window_out_of_narrow_ones_is_that_of_the_samples(width_ms: int, factor: int) -> None:
+    chance = np.random.default_rng(width_ms + factor)
+    code, second = np.divmod(np.arange(180, dtype=np.int64), 60)
+    at_ms = START + second * 1000 + chance.integers(0, 900, 180)
+    gauge = chance.random((180, 1), np.float32)
+    counter = (second * 11 + code)[:, None]
+    names = ["port:a", "port:b", "port:c"]
+
+    def windows(wide_ms: int) -> list[Features]:
+        last, found = Last(), []
+        for end_ms in range(START + wide_ms, START + width_ms * factor + 1, wide_ms):
+            of = (at_ms >= end_ms - wide_ms) & (at_ms < end_ms)
+            rows = Rows(code[of], at_ms[of], ("up",), gauge[of], ("rx_bytes_total",), counter[of])
+            one, last = close(rows, names, last, PORT, end_ms, wide_ms, COLUMNS)
+            found.append(one)
+        return found
+
+    (direct,) = windows(width_ms * factor)
+    made = widened(windows(width_ms))
+    assert (made.names, made.columns) == (direct.names, direct.columns)
+    np.testing.assert_allclose(made.values, direct.values, rtol=2e-6)
+
+
+def test_what_cannot_be_told_is_refused() -> None:
+    lonely = Features(("a",), ("up",), np.ones((1, 1), np.float32))
+    with pytest.raises(ValueError, match="up of a wider window"):
+        widened([lonely])
+    with pytest.raises(ValueError, match="up__spread"):
+        widened([Features(("a",), ("n", "up__spread"), np.ones((2, 1), np.float32))])
+    assert widened([]).names == ()
