@@ -3,6 +3,7 @@
 import argparse
 import importlib
 import json
+import signal
 import sys
 from typing import Any
 
@@ -21,6 +22,7 @@ BENCHMARKS = {
     "switches": "benchmarks.switches",
     "throughput": "benchmarks.throughput",
 }
+ENDED = 128 + signal.SIGTERM  # the exit status of a process that was asked to end
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -50,4 +52,5 @@ def _table(numbers: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(ENDED))  # what was started is ended on the way out
     sys.exit(main())

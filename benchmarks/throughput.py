@@ -6,8 +6,8 @@ times as many, as a machine that is R times as fast would have to do in catching
 sample and send R times as fast instead: windows hold R times the rows, but there are no more of them, so that it is the
 easier one. The log's append time is the broker's in both, so all windows close in real time.
 
-Sustained means: in the last sixth of the time the stages were never further behind than in the second sixth, but for two
-seconds, and the sender was on time.
+Sustained means: in the last sixth of the time the stages were never further behind than in the second sixth, but for
+two seconds, and the sender was on time.
 """
 
 import argparse
@@ -182,6 +182,7 @@ class Taken(NamedTuple):
 
     at_s: float
     cpu: dict[str, float]
+    processes: dict[str, float]
     offset: int
 
 
@@ -195,15 +196,23 @@ def _watched(run: Run, seconds: int, warm_up_s: int) -> dict[str, Any]:
     looks = _looks(run, watch, seconds)
     after = _taken(run, watch)
     sent = json.loads(run.sender.file("stats").read_text()) if run.ratio else {"refused": 0, "late_s": 0.0}
-    peak_mb = sum(peak_rss_mb(child.pid) for child in run.children)
+    peaks_mb = {child.name: peak_rss_mb(child.pid) for child in run.children}
     run.sender.say()
-    return _numbers(run, before, after, looks, sent, peak_mb)
+    return _numbers(run, before, after, looks, sent) | {
+        "peak_rss_mb": round(sum(peaks_mb.values()), 1),
+        "peak_rss_mb_by_process": peaks_mb,
+        "cores_by_process": {
+            name: round((seconds - before.processes[name]) / (after.at_s - before.at_s), 2)
+            for name, seconds in after.processes.items()
+        },
+    }
 
 
 def _taken(run: Run, watch: Watch) -> Taken:
     cpu = site.accounts(run.children)
     cpu |= {"broker": cpu_s(run.broker), "generator": cpu_s(run.sender.pid)}
-    return Taken(time.monotonic(), cpu, watch.look().offset)
+    processes = {child.name: cpu_s(child.pid) for child in run.children}
+    return Taken(time.monotonic(), cpu, processes, watch.look().offset)
 
 
 def _looks(run: Run, watch: Watch, seconds: int) -> list[Look]:
@@ -220,9 +229,7 @@ def _looks(run: Run, watch: Watch, seconds: int) -> list[Look]:
     return looks
 
 
-def _numbers(
-    run: Run, before: Taken, after: Taken, looks: Sequence[Look], sent: dict[str, Any], peak_mb: float
-) -> dict[str, Any]:
+def _numbers(run: Run, before: Taken, after: Taken, looks: Sequence[Look], sent: dict[str, Any]) -> dict[str, Any]:
     took = after.at_s - before.at_s
     ticks = round(took) * 16  # records of telemetry that carry only time
     per_record = run.facts["values_per_frame"] * (run.facts["frames_per_request"])
@@ -238,7 +245,6 @@ def _numbers(
         "realtime_ratio": round(run.ratio if sustained else min(run.ratio, run.ratio * values_per_s / offered), 2),
         "offered_ratio": run.ratio,
         "sustained": sustained,
-        "peak_rss_mb": round(peak_mb, 1),
         "cpu_s": cpu,
         "cores": {"all": round(total / took, 2), "without_generator": round((total - cpu["generator"]) / took, 2)},
         "us_per_value": round((total - cpu["generator"]) / max(1, records * per_record) * 1e6, 4),

@@ -6,7 +6,7 @@ pure functions of it, so that both give the same evidence.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
 
@@ -43,6 +43,8 @@ class Case:
     maintenance: tuple[Control, ...] = ()  # what people declared, the newest last
     named: Callable[[Name], Name] = str  # what parts are called by now, which open incidents may call otherwise
     wide: "Wide | None" = None  # where `features` hold rows of some components only: what all of them tell
+    memo: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)  # what several
+    # detectors ask of the same rows, told once; no copy of the case has it
     whole_jobs: frozenset[str] | None = None  # jobs of which all rows are there (None: all); others have no peers here
 
 

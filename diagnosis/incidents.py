@@ -203,10 +203,15 @@ def fold(previous: Iterable[Incident], fresh: Iterable[Incident], now_ms: int | 
     known = {one.id: aged(one, now_ms) for one in previous}
     still_open = {key: one for key, one in known.items() if one.state == "open"}
     result = {key: one for key, one in known.items() if one.state != "open"}
+    holders: dict[str, list[Incident]] = {}
+    for old in still_open.values():
+        for own in _ids(old):
+            holders.setdefault(own, []).append(old)
     told = sorted(fresh, key=lambda new: (new.id not in still_open, new.detected_ms or 2**62, new.id))
     for new in told:
-        same = [old for old in still_open.values() if _ids(old) & _ids(new)]
-        free = [old for old in same if old.id not in result and (old.id == new.id or old.id in _ids(new))]
+        ids = _ids(new)
+        same = {old.id: old for own in ids for old in holders.get(own, ())}.values()
+        free = [old for old in same if old.id not in result and (old.id == new.id or old.id in ids)]
         keeps = min(free, key=lambda old: (old.detected_ms or 2**62, old.id), default=None)
         incident = replace(new, detected_ms=now_ms or new.detected_ms) if keeps is None else _continued(keeps, new)
         result[incident.id] = incident

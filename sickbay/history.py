@@ -108,9 +108,12 @@ class History:
         """Window features of one telemetry table: a row per component and window; `time` is the window's end."""
         return self.scan(f"features_{table}", since, until)
 
-    def telemetry(self, table: str, since: Moment | None = None, until: Moment | None = None) -> pl.LazyFrame:
-        """Telemetry at full rate, as it was measured, each value once; what came too late for windows too."""
-        rows = self._full(table, since, until)
+    def telemetry(
+        self, table: str, since: Moment | None = None, until: Moment | None = None, where: pl.Expr | None = None
+    ) -> pl.LazyFrame:
+        """Telemetry at full rate, as it was measured, each value once; what came too late for windows too. `where`
+        chooses components (see `of_host`), so that little is read."""
+        rows = self._full(table, since, until).filter(pl.lit(True) if where is None else where)
         return rows.sort("partition", "offset").unique([*SENT, "component", "at_ms"], keep="first", maintain_order=True)
 
     def minutes(self, table: str, since: Moment | None = None, until: Moment | None = None) -> pl.LazyFrame:

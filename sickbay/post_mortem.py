@@ -1,11 +1,13 @@
 """What is asked most after a night, of an archive: each answer a frame, read from the files that may hold it only.
 
-history = History("/var/lib/sickbay/archive")
-post_mortem.hits(history, "4711")                       what hit the ranks of a job
-post_mortem.host_day(history, "n12", date(2026, 3, 11))  all that is known of a host's day
-post_mortem.flaps(history, since, until)                which links went down most
-post_mortem.power_before(history, hosts, at)            what the accelerators drew before a hang
-post_mortem.changes_before(history, hosts, at)          who touched these hosts before
+    history = History("/var/lib/sickbay/archive")
+    post_mortem.hits(history, "4711")                        what hit the ranks of a job
+    post_mortem.host_day(history, "n12", date(2026, 3, 11))  all that is known of a host's day
+    post_mortem.flaps(history, since, until)                 which links went down most
+    post_mortem.power_before(history, hosts, at)             what the accelerators drew before a hang
+    post_mortem.changes_before(history, hosts, at)           who touched these hosts before
+
+Times are of UTC, as datetimes or in milliseconds.
 """
 
 from collections.abc import Collection, Iterable

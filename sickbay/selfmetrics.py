@@ -80,6 +80,13 @@ WINDOWS_STALE = Metric(
 ROWS_CLAMPED = Metric(
     "streams", "clamped", "rows", "counter", ("table",), "Rows stamped more than 2 s ahead of their append: clamped."
 )
+LOOKS = Metric("diagnosis", "look", "seconds", "histogram", (), "Time that a step of looks took, of which it had some.")
+LOG_TIME = Metric(
+    "diagnosis", "judged_until", "seconds", "gauge", (), "Log time up to which all was judged, in seconds since 1970."
+)
+WINDOWS_BEHIND = Metric(
+    "diagnosis", "left_out", "windows", "gauge", (), "One where windows are left out, as they are too far behind."
+)
 CLAIMS_MADE = Metric("diagnosis", "made", "claims", "counter", ("detector",), "Evidence records put out.")
 DETECTOR_ERRORS = Metric("diagnosis", "detector", "errors", "counter", ("detector",), "Failures of detectors.")
 INCIDENTS_OPEN = Metric("diagnosis", "open", "incidents", "gauge", ("verdict",), "Incidents open now.")
@@ -153,6 +160,7 @@ METRICS: tuple[Metric, ...] = (
     WIRE_DECODED, WIRE_DROPPED, FORMATS_SKIPPED, PROBE_DURATION, PROBE_FAILED, SOURCE_STATE,
     WINDOWS_CLOSED, ROWS_LATE, WINDOWS_STALE, ROWS_CLAMPED,
     CLAIMS_MADE, DETECTOR_ERRORS, INCIDENTS_OPEN, ONSET_TO_INCIDENT,
+    LOOKS, LOG_TIME, WINDOWS_BEHIND,
     SCHEDULER_ERRORS, ONSET_TO_HOLD,
     HEARTBEAT_AGE, DEAD_LETTERS, SPOOL_BYTES, SPOOL_DROPPED, EVENTS_SENT,
     SPOOL_AGE, LOG_AWAY, FRAMES_SENT, DIRECT_ALERTS,

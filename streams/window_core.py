@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from sickbay.components import Name
 from sickbay.schema import Table
 from streams import window_gauges
-from streams.window_counters import HORIZON_MS, RESTART_GAP_MS, WRAPS, Before, increases, never
+from streams.window_counters import HORIZON_MS, RESTART_GAP_MS, WRAPS, Before, Increases, increases, never
 from streams.window_rows import Ints, Rows, ordered
 
 WHOLE = ("n", "covered_ms")
@@ -102,7 +102,20 @@ def folded(
         restart_gap_ms=max(RESTART_GAP_MS, 2 * width_ms),
         wraps=np.array([(table.name, name) in WRAPS for name in counters], np.bool_),
     )  # fmt: skip
-    values = np.empty((len(plan.columns), len(starts)), np.float32)
+    values = _values(plan, counts, counted, gauges)
+    return Folded(
+        code[starts], end_ms[starts], counts, counted.covered_ms, plan.columns, values, counted.code, counted.after
+    )
+
+
+class _Plan(NamedTuple):
+    columns: tuple[str, ...]
+    sources: list[tuple[str, int, int]]  # of each column: kind, its place there, that of the least value (or -1)
+    gauges: window_gauges.Wanted
+
+
+def _values(plan: _Plan, counts: Ints, counted: Increases, gauges: window_gauges.Told) -> NDArray[np.float32]:
+    values = np.empty((len(plan.columns), len(counts)), np.float32)
     for place, (kind, at, other) in enumerate(plan.sources):
         if kind == "n":
             values[place] = counts
@@ -117,15 +130,7 @@ def folded(
         else:
             values[place] = gauges.most[at] if other < 0 else gauges.most[at] - gauges.least[other]
     values += 0.0  # of 0.0 and -0.0 an extreme is the one or the other: no matter which came first
-    return Folded(
-        code[starts], end_ms[starts], counts, counted.covered_ms, plan.columns, values, counted.code, counted.after
-    )
-
-
-class _Plan(NamedTuple):
-    columns: tuple[str, ...]
-    sources: list[tuple[str, int, int]]  # of each column: kind, its place there, that of the least value (or -1)
-    gauges: window_gauges.Wanted
+    return values
 
 
 def _plan(rows: Rows, counters: Sequence[str], table: Table, wanted: Sequence[str]) -> _Plan:

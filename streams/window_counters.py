@@ -30,6 +30,7 @@ WRAP_STEP = 1 << 28
 WRAPS = frozenset({("port", "retransmits_total"), ("port", "retries_exceeded_total")})
 _ROWS = 16_384  # of a block
 _NEVER = -(1 << 62)
+_MOST_SUM = (1 << 63) - 1
 
 
 class Before(NamedTuple):
@@ -145,16 +146,23 @@ def _increase(
     missing = now.min(axis=1) < 0
     odd = missing | (step.min(axis=1) < 0) | (before.min(axis=1) < 0)
     if not odd.any():
-        return last, np.add.reduceat(step, starts, axis=1).astype(np.float64)
+        return last, _total(step, starts)
     columns = np.flatnonzero(odd)
     before = before[columns]
     if missing.any():
         before = _filled(before, np.union1d(block.first, silent))
         last[columns] = np.where(last[columns] < 0, before[:, ends], last[columns])
     known, step[columns] = _judged(now[columns], before, block.gap, restart_gap_ms, wraps[columns])
-    total = np.add.reduceat(step, starts, axis=1).astype(np.float64)
+    total = _total(step, starts)
     total[columns] = np.where(np.logical_or.reduceat(known, starts, axis=1), total[columns], np.nan)
     return last, total
+
+
+def _total(step: Counters, starts: Ints) -> NDArray[np.float64]:
+    """Sums of groups, exact in whole numbers, unless a sender tells such that their sum does not fit."""
+    if int(step.max()) > _MOST_SUM // step.shape[1]:
+        step = step.astype(np.float64)
+    return np.add.reduceat(step, starts, axis=1).astype(np.float64)
 
 
 def _filled(before: Counters, fresh: Ints) -> Counters:

@@ -1,7 +1,7 @@
 """Rows of samples in the order that windows are counted in: by component, then time, each pair once."""
 
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from sickbay.schema import MISSING_COUNTER, Table
 
 Ints: TypeAlias = NDArray[np.int64]
-Gauges: TypeAlias = NDArray[np.float32] | NDArray[np.float64]
-Counters: TypeAlias = NDArray[np.int64] | NDArray[np.float64]
+Gauges: TypeAlias = NDArray[Any]  # float32 or float64
+Counters: TypeAlias = NDArray[Any]  # int64, or float64 where fractions are told
 
 # All ones: an old 32-bit counter that has reached its greatest value and stays there, or what a device that is gone is
 # read as. Both tell nothing: the increase is missing, not 0. Counters of 4, 8 and 16 bits are made missing by the

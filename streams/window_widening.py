@@ -37,6 +37,8 @@ def _wide(column: str, blocks: dict[str, NDArray[np.float64]]) -> NDArray[np.flo
         return _total(block)
     if kind == "max":
         return np.asarray(np.fmax.reduce(block, axis=0))
+    if kind == "min":
+        return np.asarray(np.fmin.reduce(block, axis=0))
     if kind == "spread" and (most := blocks.get(f"{name}__max")) is not None:
         return np.asarray(np.fmax.reduce(most, axis=0) - np.fmin.reduce(most - block, axis=0))
     if kind or "n" not in blocks:

@@ -110,8 +110,8 @@ class Courier:
         """One batch; how many entries and facts were tried. `trouble` tells whether it went."""
         live, old = self._clock() - self._live_ms, self._old_frames()
         for spool in self._spools:
-            facts = [fact for fact in spool.facts() if fact not in self._told]
             entries = spool.take(MAX_FLYING, MAX_FLYING_BYTES, live, old)
+            facts = [fact for fact in spool.facts() if fact not in self._told]  # after it: with those that they need
             self._old -= sum(1 for entry in entries if _is_old_frame(entry))
             if facts or entries:
                 self._deliver(spool, facts, entries)

@@ -171,8 +171,8 @@ class Spool:
             db.executemany("INSERT OR REPLACE INTO places VALUES (?, ?)", (places or {}).items())
             over = self.held.bytes + grown - self._max
             gone, freed = self._make_room(db, over) if over > 0 else (0, 0)
+            self._facts = self._facts | {(fact.topic, fact.key): fact for fact in facts}  # before who takes an entry
         self._newest_ms = now_ms
-        self._facts = self._facts | {(fact.topic, fact.key): fact for fact in facts}
         self._count(len(drafts) - gone, grown - freed)
 
     def _dated(self, db: sqlite3.Connection, now_ms: int) -> int:

@@ -1,7 +1,7 @@
 """Collectors at work: those of a host take turns in one thread, and one that hangs holds up nobody for long.
 
 Code that runs alone is out of the processor's cache each time, and threads that wake together fight for the
-interpreter: one thread for all costs half as much as one for each. Who is found hanging keeps that thread for itself,
+interpreter: one thread for all costs a fifth less than one for each. Who is found hanging keeps that thread for itself,
 and all others move to a fresh one (`Crew.relieve`). What calls drivers or tools, takes long or is told of its news has
 a thread of its own from the beginning.
 """
@@ -75,7 +75,10 @@ class Watch:
         self.took(done)
         if self._is_news(done.collected):
             self._put(done)
-        self.due = 0.0 if done.collected.more else self._next(time.monotonic(), bool(done.collected.absent))
+        now = time.monotonic()
+        self.due = (
+            now if done.collected.more else self._next(now, bool(done.collected.absent))
+        )  # after who waits longer
 
     def _next(self, now: float, absent: bool) -> float:
         """When the next look is due: all of a host fall on the same moments."""

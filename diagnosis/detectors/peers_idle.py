@@ -54,6 +54,13 @@ def stalls(case: Case) -> list[Stall]:
 
 def stalled(case: Case) -> list[tuple[Stall, pl.DataFrame]]:
     """The latest stall of each job, and what was told of the job's accelerators (`COLUMNS`, `SEEN`)."""
+    if NAME not in case.memo:  # three detectors ask
+        case.memo[NAME] = _stalled(case)
+    found: list[tuple[Stall, pl.DataFrame]] = case.memo[NAME]
+    return found
+
+
+def _stalled(case: Case) -> list[tuple[Stall, pl.DataFrame]]:
     frame = with_last_jobs(table(case, "accelerator", (*COLUMNS, *SEEN)), case).filter(pl.col("job").is_not_null())
     if frame.height == 0:
         return []

@@ -11,7 +11,7 @@ import polars as pl
 
 from diagnosis.case import Case
 from diagnosis.evidence import CERTAIN, FAIR, bucket_of, identity
-from diagnosis.frames import runs, table, with_jobs, with_models
+from diagnosis.frames import runs, sorted_rows, table, with_jobs, with_models
 from diagnosis.working import step_ms, working
 from sickbay.messages import Action, Evidence, Severity
 
@@ -56,6 +56,15 @@ def signs_of(case: Case) -> pl.DataFrame:
     frame = with_jobs(table(case, "accelerator", COLUMNS), case).filter(pl.col("job").is_not_null())
     frame = working(with_models(frame, case).with_columns(pl.col("model").fill_null("")))
     frame = frame.filter(pl.len().over(*PEERS) >= LEAST_PEERS)
+    middle = pl.col("clock_megahertz").median().over(*PEERS)
+    frame = frame.with_columns(peers_clock=middle, low=middle - pl.col("clock_megahertz") >= CLOCK_FLOOR * middle)
+    looked_at = pl.col("low").any().over(*PEERS)  # few windows of many, and all the rest costs
+    calm = [pl.lit(False).alias(one) for one in ("clock", "heat", "power", "starved", "told")]
+    others = frame.filter(~looked_at).with_columns(*calm, pl.lit(None, pl.Float64).alias("peers_temperature"))
+    return sorted_rows(pl.concat([_signs(frame.filter(looked_at), case), others]))
+
+
+def _signs(frame: pl.DataFrame, case: Case) -> pl.DataFrame:
     window_ns = case.window_ms * 1e6
     held = pl.col("thermal_violation_nanoseconds_total__increase").fill_null(0.0) / window_ns
     mask = pl.col("throttle_mask").fill_null(0.0).cast(pl.Int64, strict=False).fill_null(0)
@@ -67,9 +76,8 @@ def signs_of(case: Case) -> pl.DataFrame:
         (_below("power_watts", POWER_FLOOR) | _capped(window_ns) | ((mask & BRAKE_BIT) != 0)).alias("power"),
         (_capped(window_ns) | ((mask & BRAKE_BIT) != 0)).alias("starved"),
         (held_by_heat | ((mask & BRAKE_BIT) != 0)).alias("told"),
-        pl.col("clock_megahertz").median().over(*PEERS).alias("peers_clock"),
         pl.col("temperature_celsius").median().over(*PEERS).alias("peers_temperature"),
-    ).sort("component", "end_ms")
+    )
 
 
 def _spread(column: str) -> pl.Expr:

@@ -6,9 +6,11 @@ Where to look, by what runs:
   `terminal` (words: `labels`), `html` (numbers to draw: `plots`).
 - `sickbay demo`: `demo`, `agents` (all agents of the cluster, in memory), `demo_report`.
 - Any service: `service` (a thread a stage), `opening` (the log), `exposition` (`/metrics`, `/ready`).
-- `sickbay process`: `stages` (their names; ticker), `live` (windows; all in one thread), `lag`, `archiver`, `alerts`;
-  diagnosis is `diagnoser` (reads, commits), `task_read` (how far), `horizon` (memory; `feature_windows`), `judge`
-  (says), `wishes`.
+- `sickbay process`: `stages` (their names; ticker), `live` (windows; all in one thread), `lag`, `alerts`, `archiver`
+  (`archive_frames`: what it takes of frames);
+  diagnosis is `diagnosis_fold` (what the log says, with `diagnosis_inputs`, `window_clocks`, `horizon`: memory, and
+  its `feature_windows`, `judge`: says, `wishes`) in its shell `diagnoser` (reads, commits; `diagnosis_reading`,
+  `diagnosis_state`, `task_read`: how far); `explicit` makes evidence of single events.
 - `sickbay remediate`: `remediator`, `remediation_inputs`, `scheduler_view`, `errands` (tests and bundles, beside).
 - `sickbay relay`, and what `sickbay up` listens to: `listener` (the stage), `listen_server`, `listen_sockets`,
   `tokens`, `intake` (a request to an answer), `hooks` (changes, work), `handing` (agents' records), `sink` (the log;

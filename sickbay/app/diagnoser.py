@@ -216,17 +216,26 @@ class Diagnoser:
 
     def _begin(self) -> None:
         """Takes the lead: from what was committed on, looks are told."""
-        positions = {task: self._lead.committed(task) for task in self._tasks}
+        began = time.monotonic()
+        self._lead.committed(min(self._tasks))  # ends what another leader left open: then all can be asked at once
+        positions = self._reader.positions(GROUP, sorted(self._tasks))
         stand = newest(positions.values())
         warm = self._follow is not None and self._next.keys() >= self._tasks and self.fold.at_ms <= stand.frontier_ms
         if not warm and self._next:
             self._lost()
         self._unfollow()
-        for task, position in sorted(positions.items()):
-            begin = self._whence(task, position)
-            self._lead.seek(task, self._next.setdefault(task, begin))
+        for task in sorted(self._tasks):
+            if warm:
+                self.fold.read[task].committed = positions[task].offset if task in positions else 0
+            else:
+                self._next[task] = self._whence(task, positions.get(task))
+            self._lead.seek(task, self._next[task])
         self.fold.begin(stand, diagnosis_state.read(self._reader, self._log.topics))
         self._begun = True
+        if stand.frontier_ms:
+            how = "with what it read standing by" if warm else "and reads half an hour again"
+            took_s = time.monotonic() - began
+            self._say(f"diagnosis: {self._name} leads from {rfc3339(stand.frontier_ms)} on, {how}: {took_s:.1f} s")
 
     def _whence(self, task: Task, position: Position | None) -> int:
         """Where the memory of a task begins."""
@@ -254,12 +263,17 @@ class Diagnoser:
 
     def _looked(self) -> list[Look]:
         """As many looks as a step has time for: what is said does not depend on how many that are."""
-        looks, until = list[Look](), time.monotonic() + LOOKS_S
+        looks, before, began = list[Look](), self.looks, time.monotonic()
         for look in self.fold.looks():
             looks.append(look)
-            if time.monotonic() > until:
+            if time.monotonic() - began > LOOKS_S:
                 self.took = True  # come again at once
                 break
+        if self.looks > before:
+            self._metrics.observe(selfmetrics.LOOKS, time.monotonic() - began)
+        if looks:
+            self._metrics.set(selfmetrics.LOG_TIME, self.fold.at_ms / 1000)
+            self._metrics.set(selfmetrics.WINDOWS_BEHIND, float(self.fold.behind))
         return looks
 
     # Standing by

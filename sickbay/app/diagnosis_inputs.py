@@ -42,7 +42,10 @@ class Inputs:
         if task in self._facts:
             self._facts[task].append(record)
             return
-        self._waiting[task].append(record)
+        waiting = self._waiting[task]
+        if record.is_tick and waiting and waiting[-1].append_ms == record.append_ms and waiting[-1].is_tick:
+            waiting.pop()  # the time that they carry is the same
+        waiting.append(record)
         self.first_ms = record.append_ms if self.first_ms is None else min(self.first_ms, record.append_ms)
         self.heard[task] = record.append_ms
         self.reached(task, record.append_ms)

@@ -13,14 +13,15 @@ if TYPE_CHECKING:
 def process(
     *stages: Annotated[
         str,
-        Parameter(help="ticker, windows, diagnosis, lag, alerts, archive (default: all that the settings ask for)."),
+        Parameter(help="ticker, windows, explicit, diagnosis, lag, alerts, archive (default: what the settings name)."),
     ],
     config: ConfigFile = None,
 ) -> int:
-    """Run stages: ticker, windows, diagnosis, lag, alerts, archive (default: all that the settings ask for).
+    """Run stages: ticker, windows, explicit, diagnosis, lag, alerts, archive (default: all that the settings ask for).
 
-    Windows may be shared among processes; several on one machine need different names in SICKBAY_MEMBER. Diagnosis is
-    one process: a second one takes it over. Ends on SIGTERM in good order with exit status 0; 4 where a stage failed.
+    Windows and explicit may be shared among processes; several on one machine need different names in SICKBAY_MEMBER.
+    Of several with diagnosis one leads and the others take over. Ends on SIGTERM in good order with exit status 0; 4
+    where a stage failed, or hung: a poll or commit over 10 s.
     """
     from sickbay.app.opening import awaited_log
     from sickbay.app.service import Context, Service

@@ -97,7 +97,8 @@ class Asker:
             answer, error, what = self._ends(consumer, tasks)
             if error is None:
                 return answer
-            self._asks_anew(consumer)
+            if not self._asks_anew(consumer) and error.name() in MISSING:
+                raise LogBusy(f"{self._settings.brokers}: no answer: check that the brokers run")
             if not (error.retriable() or error.name() in SLOW | MISSING) or time.monotonic() > deadline:
                 raise self._explained(error, what)
 

@@ -23,6 +23,8 @@ class Quiet:
 
     asks_driver = False
 
+    more = False
+
     def __init__(self, name: str, interval_s: float = 0.05, held: threading.Event | None = None) -> None:
         self.name, self.interval_s, self.held = name, interval_s, held
         self.threads, self.closed, self.within = list[int](), 0, 0
@@ -34,7 +36,7 @@ class Quiet:
         if self.held is not None:
             self.held.wait(20)
         self.within -= 1
-        return Collected(place=b"%d" % len(self.threads))
+        return Collected(place=b"%d" % len(self.threads), more=self.more)
 
     def close(self) -> None:
         self.closed += 1
@@ -83,6 +85,14 @@ def test_quiet_ones_share_a_thread_and_keep_their_pace() -> None:
     assert len(set(driver.threads) | set(quick.threads)) == 2
     assert len(quick.threads) >= 3 * (len(slow.threads) - 2)
     assert [quick.closed, slow.closed, driver.closed] == [1, 1, 1]
+
+
+def test_one_that_has_always_more_leaves_the_others_their_turns() -> None:
+    busy, well = Quiet("a"), Quiet("b")
+    busy.more = True
+    with crew_of(busy, well):
+        wait_for(lambda: len(well.threads) >= 5, 5.0)
+    assert len(busy.threads) > len(well.threads)
 
 
 def test_one_that_hangs_keeps_its_thread_and_the_others_go_on_in_another() -> None:

@@ -39,7 +39,7 @@ def lost_card(owner: str, at_ms: int, **fields: Any) -> Event:
         "severity": row.severity, "blame": row.blame, "path": f"{owner}/kmsg", "line": 7, "code": "79", "host": owner,
         "seen_ms": at_ms, "message": "fell off the bus",
     }  # fmt: skip
-    return Event(component=card(owner), kind="accelerator.off_bus", at_ms=at_ms, **(given | fields))
+    return Event(**({"component": card(owner), "kind": "accelerator.off_bus", "at_ms": at_ms} | given | fields))
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""What diagnosis says is a function of its input log: any batches, interleavings, crashes and takeovers say the same."""
+"""What diagnosis says is a function of its log: any batches, interleavings, crashes and takeovers say the same."""
 
 import random
 from collections.abc import Callable, Iterable

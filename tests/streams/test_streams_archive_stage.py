@@ -10,12 +10,14 @@ from sickbay import messages, selfmetrics
 from sickbay.app.archiver import Archiver
 from sickbay.app.service import Context
 from sickbay.config import ConfigError
+from sickbay.history import History
 from sickbay.log import LogBusy
 from sickbay.log.memory import MemoryLog
 from sickbay.messages import Event
 from sickbay.selfmetrics import SelfMetrics
 from sickbay.settings import Archive, Config
 from streams.archive_table import ArchiveTable
+from tests.streams.archive_full_kit import Cluster
 from tests.streams.archive_kit import SMALL, START, Writer, expected, stored
 
 EVENTS = "sickbay.events.v1"
@@ -92,3 +94,33 @@ def test_no_folder_is_an_error_at_the_start() -> None:
     context = Context(Config(), MemoryLog(SMALL), SelfMetrics(), lambda line: None)
     with pytest.raises(ConfigError, match="name a folder"):
         Archiver(context)
+
+
+@pytest.mark.slow
+def test_telemetry_is_kept_and_grows_old(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    cluster = Cluster(stage.log)
+    for _ in range(3):
+        stage.now += 30_000
+        cluster.send(stage.now, 6, step_ms=5_000)
+    stage.round()
+    rows = stage.value(selfmetrics.ARCHIVED, table="telemetry_accelerator")
+    assert rows == 3 * 3 * 2 * 6
+    stage.now += 51 * 3_600_000
+    cluster.tick()
+    stage.round()
+    done = {
+        what: stage.value(selfmetrics.ARCHIVE_UPKEEP, table="accelerator", what=what) for what in ("minutes", "removed")
+    }
+    assert done == {"minutes": 1, "removed": 1}
+    assert History(tmp_path).minutes("accelerator").collect()["n"].sum() == rows
+    assert stage.said == []
+    stage.stage.close()
+
+
+def test_telemetry_can_be_left_out(tmp_path: Path) -> None:
+    log, metrics = MemoryLog(SMALL), SelfMetrics()
+    config = Config(archive=Archive(path=str(tmp_path), telemetry=False))
+    stage = Archiver(Context(config, log, metrics, lambda line: None))
+    assert not {name for name in History(tmp_path).tables if name.startswith("telemetry")}
+    stage.close()

@@ -34,7 +34,7 @@ def twin(column: list[float], group: list[int], of: int, floor: float, share: fl
 
 
 @pytest.mark.slow
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(members, st.sampled_from([0.0, 0.5]), st.sampled_from([0.0, 0.1]))
 def test_peers_equal_their_naive_twin(told: list[tuple[int, float, float]], floor: float, share: float) -> None:
     values, group = block(told)

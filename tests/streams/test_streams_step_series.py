@@ -72,14 +72,14 @@ def _line(attempt: list[Row]) -> tuple[float, ...]:
 
 
 @pytest.mark.slow
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(rows)
 def test_steps_equal_their_naive_twin(told_rows: list[Row]) -> None:
     assert plain(series(columns(told_rows))) == twin(told_rows)
 
 
 @pytest.mark.slow
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(rows, st.randoms(use_true_random=False))
 def test_order_batches_repetition_and_ticks_change_nothing(told_rows: list[Row], chance: random.Random) -> None:
     arrivals = [(one[2] + chance.randint(0, LATENESS_MS - 1), one) for one in told_rows + told_rows[::3]]

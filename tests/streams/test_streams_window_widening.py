@@ -13,13 +13,13 @@ from streams.window_core import Features, Last, close
 from streams.window_rows import Rows
 from streams.window_widening import widened
 
-COLUMNS = ("n", "covered_ms", "up", "up__max", "up__spread", "rx_bytes_total__increase")
+COLUMNS = ("n", "covered_ms", "up", "up__max", "up__spread", "rx_bytes_total__increase", "up__min")
 START = 1_790_000_040_000  # a whole minute
 
 cell = st.one_of(st.just(math.nan), st.integers(0, 50).map(float))
-window = st.dictionaries(st.sampled_from("abc"), st.tuples(st.integers(1, 9).map(float), *[cell] * 5), max_size=3).map(
+window = st.dictionaries(st.sampled_from("abc"), st.tuples(st.integers(1, 9).map(float), *[cell] * 6), max_size=3).map(
     lambda told: Features(
-        tuple(sorted(told)), COLUMNS, np.array([told[name] for name in sorted(told)], np.float32).reshape(-1, 6).T
+        tuple(sorted(told)), COLUMNS, np.array([told[name] for name in sorted(told)], np.float32).reshape(-1, 7).T
     )
 )
 
@@ -52,6 +52,7 @@ def wide(rows: list[dict[str, float]]) -> list[float]:
         max((x for (x,) in most), default=math.nan),
         max(x for (x,) in most) - min(least) if most and least else math.nan,
         sums["rx_bytes_total__increase"],
+        min((x for (x,) in given("up__min")), default=math.nan),
     ]
 
 

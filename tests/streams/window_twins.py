@@ -70,7 +70,8 @@ def _numbers(window: dict[str, list[float]], table: Table) -> dict[str, float]:
     for name, told in window.items():
         if name in table.names:
             numbers[name] = sum(told) / len(told)
-            numbers[f"{name}__max"], numbers[f"{name}__spread"] = max(told), max(told) - min(told)
+            numbers[f"{name}__max"], numbers[f"{name}__min"] = max(told), min(told)
+            numbers[f"{name}__spread"] = max(told) - min(told)
         elif told:
             numbers[name] = sum(told)
     return {name: float(np.float32(value)) for name, value in numbers.items()}
