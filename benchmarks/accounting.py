@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
@@ -40,7 +40,7 @@ class Account:
     """Seconds of processor time by what they were for."""
 
     def __init__(self) -> None:
-        self.spent: Counter[str] = Counter()
+        self.spent: defaultdict[str, float] = defaultdict(float)
         self._local = threading.local()
 
     def wrapped(self, function: Callable[..., Any], what: str) -> Callable[..., Any]:
@@ -75,8 +75,9 @@ class Account:
             return False
         if not path:
             own = [one for one in vars(module).values() if isinstance(one, FunctionType)]
-            for function in [one for one in own if one.__module__ == module_name and one.__name__[0] != "_"]:
-                _replace(function, self.wrapped(function, what))
+            for one in own:
+                if one.__module__ == module_name and one.__name__[0] != "_":
+                    _replace(one, self.wrapped(one, what))
             return True
         owner_path, _, name = path.rpartition(".")
         owner = getattr(module, owner_path, None) if owner_path else module
@@ -91,7 +92,7 @@ class Account:
 
     def told(self) -> dict[str, float]:
         """Seconds by what they were for; "other" is what is left of the process' own."""
-        found = Counter(self.spent)
+        found = defaultdict(float, self.spent)
         for name, seconds in _threads():
             for beginning, what in THREADS.items():
                 if name.startswith(beginning):

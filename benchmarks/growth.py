@@ -30,6 +30,7 @@ SIZES = (1_000, 10_000, 100_000)
 SECONDS, WARM_UP_S, IDLE_S, BACKLOG_S = 60, 40, 30, 30
 STAGES = ("consume", "decode", "features", "peers", "detect", "commit", "other")  # broker and sender aside
 DRAIN_S = 300.0
+NO_IDLE: dict[str, Any] = {"cpu_s": dict.fromkeys(STAGES, 0.0), "seconds": 1.0}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +38,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES), help="accelerators")
     parser.add_argument("--seconds", type=int, default=SECONDS, help="of each measurement")
     parser.add_argument("--warm-up", type=int, default=WARM_UP_S)
-    parser.add_argument("--idle", type=int, default=IDLE_S, help="seconds in which nobody sends")
+    parser.add_argument("--idle", type=int, default=IDLE_S, help="seconds in which nobody sends; 0: leave out")
     parser.add_argument("--backlog", type=int, default=BACKLOG_S, help="seconds of telemetry to work off; 0: leave out")
 
 
@@ -46,7 +47,7 @@ def measure(size: int | None = None, **options: Any) -> dict[str, Any]:
     given = argparse.Namespace(**options)
     sizes = [one for one in given.sizes if size is None or one <= size] or [size or SIZES[0]]
     way = throughput.Way(sizes[0], 0, "hosts", 64, site.SPLIT)
-    idle = throughput.once(way, 0.0, given.idle, min(10, given.warm_up))
+    idle = throughput.once(way, 0.0, given.idle, min(10, given.warm_up)) if given.idle else NO_IDLE
     found = {str(one): throughput.once(way._replace(accelerators=one), 1.0, given.seconds, given.warm_up)
              for one in sizes}  # fmt: skip
     costs = {name: _cost_us(one, idle) for name, one in found.items()}

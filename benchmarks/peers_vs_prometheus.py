@@ -19,6 +19,7 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 from urllib.request import urlopen
 
 import msgspec
@@ -34,12 +35,14 @@ TARGETS = 4  # exporters that tell of a part of the hosts each
 WARM_UP_S = 15
 START_S = 60.0
 ROBUST = 1.4826
+ODD = 100.0  # deviations beyond are of columns that hardly differ: a float32 makes much of them
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """The options of this benchmark."""
     parser.add_argument("--accelerators", type=int, default=ACCELERATORS)
     parser.add_argument("--seconds", type=int, default=SECONDS, help="of each run")
+    parser.add_argument("--warm-up", type=int, default=WARM_UP_S, help="seconds before it")
 
 
 def measure(size: int | None = None, **options: Any) -> dict[str, Any]:
@@ -47,8 +50,8 @@ def measure(size: int | None = None, **options: Any) -> dict[str, Any]:
     given = argparse.Namespace(**options)
     fleet = Fleet(1, max(TARGETS, (size or given.accelerators) // 8))
     with tempfile.TemporaryDirectory(prefix="sickbay-peers-") as folder:
-        with_rules, deviations = _prometheus(fleet, Path(folder) / "with", given.seconds, RULES)
-        without, _ = _prometheus(fleet, Path(folder) / "without", given.seconds, "")
+        with_rules, recorded = _prometheus(fleet, Path(folder) / "with", given, RULES)
+        without, _ = _prometheus(fleet, Path(folder) / "without", given, "")
         ours = _ours(fleet, Path(folder), given.seconds)
     per_value = {name: one["cpu_s"] / one["values"] for name, one in
                  {"prometheus": with_rules, "stored_only": without, "sickbay": ours}.items()}  # fmt: skip
@@ -60,7 +63,7 @@ def measure(size: int | None = None, **options: Any) -> dict[str, Any]:
             "stored_only": without["rss_mb"],
             "sickbay": ours["peak_rss_mb"],
         },
-        "agreement": _agreement(fleet, deviations),
+        "agreement": _agreement(fleet, recorded),
         "conditions": {
             "accelerators": fleet.hosts * 8,
             "columns": list(COLUMNS),
@@ -68,7 +71,7 @@ def measure(size: int | None = None, **options: Any) -> dict[str, Any]:
             "seconds": given.seconds,
             "prometheus": "scrapes at 1 Hz, rules every 10 s; storage in memory and its log, as it comes",
             "sickbay": "frames of 5 s, windows of 10 s; decoding, windows and peers, without a log",
-            "agreement_is": "correlation of both systems' deviations, windows up to 1 s apart",
+            "agreement_is": "correlation of both systems' deviations from the means that Prometheus recorded",
             "cpus": os.cpu_count(),
             "load_1m": round(os.getloadavg()[0], 1),
             "python": platform.python_version(),
@@ -150,8 +153,10 @@ class _Exporter(BaseHTTPRequestHandler):
         pass
 
 
-def _prometheus(fleet: Fleet, folder: Path, seconds: int, rules: str) -> tuple[dict[str, Any], NDArray[np.float64]]:
-    """Processor time, values and memory of a real one; and the deviations that it recorded last, [columns, cards]."""
+def _prometheus(
+    fleet: Fleet, folder: Path, given: argparse.Namespace, rules: str
+) -> tuple[dict[str, Any], NDArray[np.float64]]:
+    """Processor time, values and memory of a real one; and what it recorded last, see `_recorded`."""
     from tests.services.process import Child, answers, found, free_port, started
 
     folder.mkdir()
@@ -166,13 +171,13 @@ def _prometheus(fleet: Fleet, folder: Path, seconds: int, rules: str) -> tuple[d
                    "--storage.tsdb.path=data"]  # fmt: skip
         child = started(Child(command, folder, folder / "log"), lambda: answers(f"http://{address}/-/ready"), START_S)
         try:
-            time.sleep(WARM_UP_S)
+            time.sleep(given.warm_up)
             before = cpu_s(child.pid), _samples(address)
-            say(f"Prometheus {'with' if rules else 'without'} rules: {seconds} s")
-            time.sleep(seconds)
+            say(f"Prometheus {'with' if rules else 'without'} rules: {given.seconds} s")
+            time.sleep(given.seconds)
             used, values = cpu_s(child.pid) - before[0], _samples(address) - before[1]
-            deviations = _recorded(address, fleet) if rules else np.empty((0, 0))
-            return {"cpu_s": used, "values": max(1.0, values), "rss_mb": peak_rss_mb(child.pid)}, deviations
+            recorded = _recorded(address, fleet) if rules else np.empty((2, 0, 0))
+            return {"cpu_s": used, "values": max(1.0, values), "rss_mb": peak_rss_mb(child.pid)}, recorded
         finally:
             child.stop()
 
@@ -183,20 +188,22 @@ def _samples(address: str) -> float:
     return float(found[0]["value"][1]) if found else 0.0
 
 
-def _asked(address: str, query: str) -> list[dict[str, Any]]:
-    from urllib.parse import quote
-
-    with urlopen(f"http://{address}/api/v1/query?query={quote(query)}", timeout=20) as answer:
+def _asked(address: str, query: str, at_s: float | None = None) -> list[dict[str, Any]]:
+    asked = {"query": query} | ({} if at_s is None else {"time": f"{at_s:.3f}"})
+    with urlopen(f"http://{address}/api/v1/query?{urlencode(asked)}", timeout=20) as answer:
         found: list[dict[str, Any]] = msgspec.json.decode(answer.read())["data"]["result"]
         return found
 
 
 def _recorded(address: str, fleet: Fleet) -> NDArray[np.float64]:
-    table = np.full((len(COLUMNS), fleet.hosts * 8), np.nan)
+    """Means and deviations of one evaluation, [2, columns, cards]: of some seconds ago, so that it is whole."""
+    table, at_s = np.full((2, len(COLUMNS), fleet.hosts * 8), np.nan), time.time() - WIDTH_S / 2
     rows = {fleet.host(row): row for row in range(fleet.hosts)}
-    for place, column in enumerate(COLUMNS):
-        for one in _asked(address, f"deviation:{column}"):
-            table[place, rows[one["metric"]["host"]] * 8 + int(one["metric"]["card"])] = float(one["value"][1])
+    for what, rule in enumerate(("mean", "deviation")):
+        for place, column in enumerate(COLUMNS):
+            for one in _asked(address, f"{rule}:{column}", at_s):
+                card = rows[one["metric"]["host"]] * 8 + int(one["metric"]["card"])
+                table[what, place, card] = float(one["value"][1])
     return table
 
 
@@ -211,14 +218,13 @@ def _ours(fleet: Fleet, folder: Path, seconds: int) -> dict[str, Any]:
     return numbers
 
 
-def _agreement(fleet: Fleet, theirs: NDArray[np.float64]) -> float | None:
-    """Over the whole cycle a window holds the same ten values, wherever it begins: so both rules see the same means."""
+def _agreement(fleet: Fleet, recorded: NDArray[np.float64]) -> float | None:
+    """How alike both systems' deviations from the same means are."""
     from streams.peers import compared
 
-    means = _values(fleet).mean(axis=2, dtype=np.float64).reshape(len(COLUMNS), -1).astype(np.float32)
-    ours = compared(means, np.repeat(jobs_of(fleet), 8)).deviation
-    order = [layout().gauges.index(name) for name in COLUMNS]
-    both = np.isfinite(ours[order]) & np.isfinite(theirs) & (np.abs(theirs) < 100)
+    means, theirs = recorded
+    ours = compared(means.astype(np.float32), np.repeat(jobs_of(fleet), 8)).deviation
+    both = np.isfinite(ours) & np.isfinite(theirs) & (np.abs(theirs) < ODD)
     if both.sum() < 2:
         return None
-    return round(float(np.corrcoef(ours[order][both], theirs[both])[0, 1]), 4)
+    return round(float(np.corrcoef(ours[both], theirs[both])[0, 1]), 4)

@@ -99,9 +99,7 @@ class Cluster:
     @cached_property
     def away(self) -> dict[str, list[float]]:
         """How far windows of one component differ, by column."""
-        return {
-            table: [0.3 * USUAL.get(one, (0.0, 0.0))[1] for one in ones] for table, ones in self.columns.items()
-        }
+        return {table: [0.3 * USUAL.get(one, (0.0, 0.0))[1] for one in ones] for table, ones in self.columns.items()}
 
     @cached_property
     def levels(self) -> dict[tuple[str, int], NDArray[np.float32]]:
@@ -145,10 +143,10 @@ class Cluster:
             values[at("up"), : scene.lost] = 0
         if table != "accelerator":
             return
-        if scene.slow_job is not None and (place := (self.fleet.jobs[scene.slow_job].hosts[0] - first) * 8) >= 0:
-            if place < values.shape[1]:
-                values[at("clock_megahertz"), place] = 1200
-                values[at("temperature_celsius"), place] = 88
+        slow = -1 if scene.slow_job is None else (self.fleet.jobs[scene.slow_job].hosts[0] - first) * 8
+        if 0 <= slow < values.shape[1]:
+            values[at("clock_megahertz"), slow] = 1200
+            values[at("temperature_celsius"), slow] = 88
         if scene.still_job is not None:
             hosts = self.fleet.jobs[scene.still_job].hosts
             mine = slice(max(0, hosts.start - first) * 8, max(0, hosts.stop - first) * 8)
@@ -226,12 +224,11 @@ def storm(looks: Looks, lost: int) -> None:
     kind = event_kinds()["port.down"]
     for row in range(lost // 8):
         for port in looks.cluster.fleet.names("port", row):
-            looks.take(
-                Event(
-                    component=port, kind="port.down", severity=kind.severity, at_ms=looks.end_ms, code="down",
-                    host=looks.cluster.fleet.host(row), path=f"{row}/kmsg", line=1, message="link down",
-                )  # fmt: skip
-            )
+            told = Event(
+                component=port, kind="port.down", severity=kind.severity, at_ms=looks.end_ms, code="down",
+                host=looks.cluster.fleet.host(row), path=f"{row}/kmsg", line=1, message="link down",
+            )  # fmt: skip
+            looks.take(told)
 
 
 def measure(size: int | None) -> dict[str, Any]:

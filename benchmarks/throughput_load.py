@@ -51,8 +51,8 @@ class Sender:
         self.every_s = load.interval_s / load.pace
         self.group = load.relayed or 1
         self._buffer, self._batch, self._value = self._requests()
-        self.count, self.request_size = self._buffer.shape
-        self.slots = max(1, min(round(self.every_s / SLOT_S), self.count))
+        self.count, self.request_size = (int(one) for one in self._buffer.shape)
+        self.slots: int = max(1, min(round(self.every_s / SLOT_S), self.count))
         self._ends = [self.count * slot // self.slots for slot in range(self.slots + 1)]
         frames = self._frames_in(self._buffer)
         self._frames = Frames(frames)

@@ -30,8 +30,13 @@ from streams.runner import read_mark
 
 RETENTION = {TELEMETRY: 512 * MIB, FEATURES: 64 * MIB}  # bytes a partition: what a benchmark sends would fill a disk
 SEGMENT = 64 * MIB
-BROKER = {"log_retention_check_interval_ms": "2000", "file_delete_delay_ms": "1000", "num_network_threads": "2",
-          "num_io_threads": "4", "log_cleaner_enable": "false"}  # fmt: skip
+BROKER: dict[str, Any] = {
+    "log_retention_check_interval_ms": "2000",
+    "file_delete_delay_ms": "1000",
+    "num_network_threads": "2",
+    "num_io_threads": "4",
+    "log_cleaner_enable": "false",
+}
 JVM = "-XX:TieredStopAtLevel=4 -Xmx1g"  # the tests' broker compiles little and starts fast: here it shall run fast
 WINDOWS = "streams.windows"
 SPLIT = ("ticker,lag,explicit", "windows", "diagnosis")  # stages of each process

@@ -26,16 +26,13 @@ Values: TypeAlias = Mapping[str, Floats]
 Paired: TypeAlias = Callable[[Places], Mask]
 
 CARDS, PORTS, OPTICS, HOSTS = "accelerator", "port", "optic", "host"
-# What detectors read, by table; the rest need not be kept. Of tables that are not named everything is.
+# What detectors read of the tables with most rows; the rest need not be kept for them.
 READ: Final[Mapping[str, tuple[str, ...]]] = {
     CARDS: tuple(
         dict.fromkeys((*slow.COLUMNS, *peers_idle.COLUMNS, *peers_idle.SEEN, *bus_width.COLUMNS, *device_state.SIGNS))
     ),
     PORTS: tuple(dict.fromkeys((*link_errors.COLUMNS, *link_errors.BACK, *link_errors.RATIO, *pause_sent.COLUMNS))),
-    OPTICS: (*optic_power.COLUMNS, link_errors.OF_MODULE),
-    HOSTS: ("clock_offset_seconds",),
 }
-SIGNS = (*SENSORS, "up", *OWN, *BY_CONTROLLER)  # what `sees` and `told` read of a window when it comes
 SLACK = 0.98  # of a threshold: medians here are of slightly other rows than the detector's
 DEVIATIONS, CLOCK_FLOOR = 0.8 * slow.DEVIATIONS, 0.8 * slow.CLOCK_FLOOR
 _STEP = 1 << 22  # between groups that are sorted at once; values are held within half of it

@@ -133,7 +133,7 @@ class History:
         only then little is read."""
         chosen = pl.lit(True) if where is None else where
         full = self._full(table, since, until).filter(chosen)
-        if (made := self._made(table)) is None:
+        if (made := self.minutes_until(table)) is None:
             return _stepped(full)
         kept = full.filter(pl.col("time") >= made)
         old = self.minutes(table, since, until).filter(chosen, pl.col("time") <= made)
@@ -149,8 +149,8 @@ class History:
         here = (pl.col("day") < end.date()) | ((pl.col("day") == end.date()) & (pl.col("hour") <= end.hour))
         return rows.filter(here | (pl.col("hour") == STRAY))
 
-    def _made(self, table: str) -> datetime | None:
-        """Until when there are one-minute rows in the place of full ones."""
+    def minutes_until(self, table: str) -> datetime | None:
+        """Until when there are one-minute rows in the place of full ones; None where there are none."""
         if not self.place.holds(coarse(table)):
             return None
         hour = self._opened(coarse(table)).transaction_version(MADE)

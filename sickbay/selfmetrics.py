@@ -87,6 +87,12 @@ LOG_TIME = Metric(
 WINDOWS_BEHIND = Metric(
     "diagnosis", "left_out", "windows", "gauge", (), "One where windows are left out, as they are too far behind."
 )
+MESSAGES_DROPPED = Metric(
+    "diagnosis", "dropped", "messages", "gauge", (), "Events, steps and progress so far that memory had no room for."
+)
+WINDOWS_CUT = Metric(
+    "diagnosis", "cut", "windows", "gauge", (), "Windows that the newest look did without, as too much is of interest."
+)
 CLAIMS_MADE = Metric("diagnosis", "made", "claims", "counter", ("detector",), "Evidence records put out.")
 DETECTOR_ERRORS = Metric("diagnosis", "detector", "errors", "counter", ("detector",), "Failures of detectors.")
 INCIDENTS_OPEN = Metric("diagnosis", "open", "incidents", "gauge", ("verdict",), "Incidents open now.")
@@ -160,7 +166,7 @@ METRICS: tuple[Metric, ...] = (
     WIRE_DECODED, WIRE_DROPPED, FORMATS_SKIPPED, PROBE_DURATION, PROBE_FAILED, SOURCE_STATE,
     WINDOWS_CLOSED, ROWS_LATE, WINDOWS_STALE, ROWS_CLAMPED,
     CLAIMS_MADE, DETECTOR_ERRORS, INCIDENTS_OPEN, ONSET_TO_INCIDENT,
-    LOOKS, LOG_TIME, WINDOWS_BEHIND,
+    LOOKS, LOG_TIME, WINDOWS_BEHIND, MESSAGES_DROPPED, WINDOWS_CUT,
     SCHEDULER_ERRORS, ONSET_TO_HOLD,
     HEARTBEAT_AGE, DEAD_LETTERS, SPOOL_BYTES, SPOOL_DROPPED, EVENTS_SENT,
     SPOOL_AGE, LOG_AWAY, FRAMES_SENT, DIRECT_ALERTS,

@@ -94,7 +94,7 @@ def _messages(history: History, table: str, topic: str) -> Read:
             if sender is not None:
                 seal = Seal(host=sender, incarnation=row["incarnation"], sequence=row["sequence"])
                 value = sealed(value, seal)
-            key = (row["key"] or "").encode()  # archives of before did not keep it
+            key = (row["key"] or sender or "").encode()  # archives of before did not keep it
             yield Kept(Record(topic, row["partition"], row["offset"], row["append_ms"], key, value), row.get("proved"))
 
     return read
@@ -107,7 +107,7 @@ def _frames(history: History) -> Read:
         parts: dict[Place, dict[Sender, list[Matrix]]] = {}
         keys: dict[Place, str] = {}
         for name in names:
-            for place, key, sender, matrix in _matrices(_full(history, name, begin, end), name):
+            for place, key, sender, matrix in _matrices(full_rate(history, name, begin, end), name):
                 parts.setdefault(place, {}).setdefault(sender, []).append(matrix)
                 keys[place] = key
         for place, frames in parts.items():
@@ -126,11 +126,16 @@ def _frame(sender: Sender, tables: Sequence[Matrix], append_ms: int) -> bytes:
     return wire.encode(host, tables, sequence=sequence, incarnation=incarnation, sent_ms=append_ms)
 
 
-def _full(history: History, name: str, begin: datetime, end: datetime) -> pl.DataFrame:
-    """The rows of a table that were appended in a range: under the hours of their own time, or as strays."""
-    first = begin - timedelta(milliseconds=LATE_MS) - timedelta(hours=1)
-    days = pl.col("day").is_between(first.date(), (end + timedelta(seconds=2)).date())
-    rows = history.scan(telemetry(name)).filter(days, pl.col("topic") == TELEMETRY, _appended(begin, end))
+def full_rate(history: History, name: str, begin: Moment, end: Moment, columns: Sequence[str] = ()) -> pl.DataFrame:
+    """The rows of a telemetry table that were appended in a range (under the hours of their own time, or as strays), in
+    the order of the log. `columns`: of those that are there, besides the place of each row; empty: all."""
+    since, until = moment(begin), moment(end)
+    first = since - timedelta(milliseconds=LATE_MS) - timedelta(hours=1)
+    days = pl.col("day").is_between(first.date(), (until + timedelta(seconds=2)).date())
+    rows = history.scan(telemetry(name)).filter(days, pl.col("topic") == TELEMETRY, _appended(since, until))
+    if columns:
+        there = set(rows.collect_schema().names())
+        rows = rows.select(*FRAME, "component", "at_ms", *(one for one in columns if one in there))
     return rows.collect().sort("append_ms", "partition", "offset", "sender", maintain_order=True)
 
 

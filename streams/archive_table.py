@@ -15,15 +15,13 @@ import polars as pl
 
 from sickbay.archive_place import FACTS, Place, place
 from sickbay.log import Task
+from streams.archive_files import files_of, opened, types_of, writing
 
 if TYPE_CHECKING:
     from arro3.core import RecordBatchReader
-    from deltalake import DeltaTable, WriterProperties
 
 COMPACT_COMMITS = 50  # between compactions: an hour of writes a minute apart
 TARGET_BYTES = 64 << 20  # of a compacted file
-GROUP_ROWS = 1 << 16  # of a row group: what one question about one host reads at least
-KEPT_LOG = {"delta.logRetentionDuration": "interval 7 days"}  # a commit a minute makes many small files of it
 MAX_COLUMNS = 1024  # of a table: bad input must not widen it for ever
 
 Rows: TypeAlias = "pl.DataFrame | RecordBatchReader"
@@ -50,8 +48,8 @@ class ArchiveTable:
         self, root: Place | Path | str, name: str, schema: pl.Schema, partitions: Sequence[str] = ("day",)
     ) -> None:
         self.name, self.schema, self.place = name, schema, place(root)
-        self._table = _opened(self.place, name, schema, partitions)
-        self._columns = _types(self._table)
+        self._table = opened(self.place, name, schema, partitions)
+        self._columns = types_of(self._table)
         self._stored: dict[Task, int] = {}
         self._commits = 0
         self._cleaned: date | None = None
@@ -109,7 +107,8 @@ class ArchiveTable:
             self.load(moved)
             raise Beaten(f"{self.name}: {error}") from None
         self._stored |= moved
-        self._columns = _types(self._table)
+        if not isinstance(known, pl.DataFrame) or not set(known.columns) <= self._columns.keys():
+            self._columns = types_of(self._table)
         self._commits += 1
 
     def _write(self, rows: Rows, moved: Mapping[Task, int]) -> None:
@@ -124,7 +123,7 @@ class ArchiveTable:
             mode="append",
             schema_mode="merge",
             target_file_size=TARGET_BYTES,
-            writer_properties=_writing(types),
+            writer_properties=writing(types),
             commit_properties=CommitProperties(app_transactions=[Transaction(*one) for one in versions]),
         )
 
@@ -168,7 +167,7 @@ class ArchiveTable:
 
     def files(self) -> pl.DataFrame:
         """`day`, `hour` (where the table has hours), `size_bytes`, `num_records` of each file."""
-        return _files(self._table)
+        return files_of(self._table)
 
     def tidy(self, today: date, keeping: Keeping | None = None) -> bool:
         """Join small files every COMPACT_COMMITS commits; once a day remove what is too old or was replaced long ago.
@@ -180,7 +179,7 @@ class ArchiveTable:
         self._commits = 0
         with self._beaten() as done:
             self._table.optimize.compact(
-                target_size=TARGET_BYTES, max_concurrent_tasks=1, writer_properties=_writing(self._columns)
+                target_size=TARGET_BYTES, max_concurrent_tasks=1, writer_properties=writing(self._columns)
             )
             self.clean(today, keeping or Keeping())
         return not done
@@ -209,7 +208,7 @@ class ArchiveTable:
                 mode="overwrite",
                 predicate=where,
                 target_file_size=TARGET_BYTES,
-                writer_properties=_writing(self._columns),
+                writer_properties=writing(self._columns),
             )
         return not done
 
@@ -240,55 +239,3 @@ def app_id(task: Task) -> str:
 def time_id(task: Task) -> str:
     """The name under which the append time of a task's last record stands."""
     return f"{app_id(task)}/append_ms"
-
-
-def _writing(types: Mapping[str, pl.DataType]) -> "WriterProperties":
-    """How files are packed. A dictionary of measured numbers is larger than the numbers: without one, floats split by
-    bytes and whole numbers as differences, telemetry takes 34 bytes a row of the widest table, not 54, and is packed
-    four times as fast."""
-    from deltalake import ColumnProperties, WriterProperties
-
-    split = ColumnProperties(dictionary_enabled=False, encoding="BYTE_STREAM_SPLIT")
-    steps = ColumnProperties(dictionary_enabled=False, encoding="DELTA_BINARY_PACKED")
-    whole = {name: steps for name, dtype in types.items() if dtype in (pl.Int64, pl.Datetime)}
-    return WriterProperties(
-        compression="ZSTD",
-        compression_level=1 if "hour" in types else 3,
-        max_row_group_size=GROUP_ROWS,
-        column_properties=whole | {name: split for name, dtype in types.items() if dtype.is_float()},
-    )
-
-
-def _types(table: "DeltaTable") -> dict[str, pl.DataType]:
-    return dict(pl.scan_delta(table).collect_schema())
-
-
-def _files(table: "DeltaTable") -> pl.DataFrame:
-    found = pl.DataFrame(table.get_add_actions(flatten=True))
-    parts = {name: name.removeprefix("partition.") for name in found.columns if name.startswith("partition.")}
-    return found.select("size_bytes", "num_records", *(pl.col(name).alias(part) for name, part in parts.items()))
-
-
-def _opened(place: Place, name: str, schema: pl.Schema, partitions: Sequence[str]) -> "DeltaTable":
-    from arro3.core import RecordBatchReader
-    from deltalake import DeltaTable
-    from deltalake.exceptions import DeltaError
-
-    where, options = place.table(name), place.asked()
-    if place.is_folder:
-        Path(where).mkdir(parents=True, exist_ok=True)
-    if not DeltaTable.is_deltatable(where, options):
-        arrow = RecordBatchReader.from_arrow(pl.DataFrame(schema=schema)).schema
-        try:
-            return DeltaTable.create(
-                where,
-                arrow,
-                mode="ignore",
-                partition_by=list(partitions),
-                configuration=KEPT_LOG,
-                storage_options=options,
-            )
-        except DeltaError:  # another archiver made it in this moment
-            if not DeltaTable.is_deltatable(where, options):
-                raise
-    return DeltaTable(where, storage_options=options)

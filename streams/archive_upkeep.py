@@ -22,7 +22,7 @@ from streams.archive_table import TARGET_BYTES, ArchiveTable, Beaten, Keeping, R
 from streams.archive_telemetry import CUT, HOUR_MS, LATE_MS, STRAY
 
 MARK = "minutes"  # a position of the one-minute table: the hour from which on none are made yet
-CHUNK_ROWS = 500_000  # in memory at once: up to 1 GB with what sorting and counting take
+CHUNK_ROWS = 200_000  # in memory at once; what is written buffers some more of them
 SETTLED_MS = 600_000  # after its end an hour is sorted: what comes later than the windows wait is little
 FEW_FILES, SOON_MS = 8, 3 * HOUR_MS  # an hour is sorted again for so many small files, later for any
 EPOCH = date(1970, 1, 1)

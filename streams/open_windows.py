@@ -53,6 +53,16 @@ class _Chunk:
     counters: NDArray[np.int64]
 
 
+class _List:
+    """A sender's names, their codes, and those of the rows of its newest frame."""
+
+    __slots__ = ("codes", "device", "names", "rows")
+
+    def __init__(self, names: tuple[Name, ...], codes: NDArray[np.int32]) -> None:
+        self.names, self.codes, self.rows = names, codes, codes
+        self.device: NDArray[np.uint16] | NDArray[np.uint32] | None = None
+
+
 def wanted(table: Table) -> tuple[str, ...]:
     """The features that go into the topic."""
     return (*WHOLE, *(feature for _, features in declared(table) for feature in features))
@@ -65,7 +75,7 @@ class OpenWindows:
         self._table, self._width_ms = table, width_ms
         self._names: list[Name] = []  # by code
         self._code: dict[Name, int] = {}
-        self._lists: dict[int, tuple[tuple[Name, ...], NDArray[np.int32]]] = {}  # by the identity of a name list
+        self._lists: dict[int, _List] = {}  # by the identity of a name list
         self._chosen: dict[Layout, _Chosen] = {}
         self._waiting: dict[Layout, list[tuple[Matrix, int]]] = {}
         self._rows = 0
@@ -124,18 +134,22 @@ class OpenWindows:
         """All that waits of one layout, and how many of its rows were stamped ahead."""
         matrices = [matrix for matrix, _ in waiting]
         at_ms = np.concatenate([matrix.at_ms for matrix in matrices])
-        latest = np.repeat([append_ms + AHEAD_MS for _, append_ms in waiting], [len(one.at_ms) for one in matrices])
-        ahead = int(np.count_nonzero(at_ms > latest))
-        code = np.concatenate([self._codes(matrix.names)[matrix.device] for matrix in matrices])
+        at_ms, ahead = _clamped(at_ms, waiting)
+        code = np.concatenate([self._codes(matrix) for matrix in matrices])
         gauges = np.concatenate([matrix.gauges for matrix in matrices])[:, chosen.gauge_at]
         counters = np.concatenate([matrix.counters for matrix in matrices])[:, chosen.counter_at]
-        return _Chunk(chosen, code, np.minimum(at_ms, latest) if ahead else at_ms, gauges, counters), ahead
+        return _Chunk(chosen, code, at_ms, gauges, counters), ahead
 
-    def _codes(self, names: tuple[Name, ...]) -> NDArray[np.int32]:
-        """The codes of a frame's names. A sender's list is the same object in all its frames."""
-        known = self._lists.get(id(names))
-        if known is not None and known[0] is names:
-            return known[1]
+    def _codes(self, matrix: Matrix) -> NDArray[np.int32]:
+        """The code of each row. A sender's names, and mostly its devices, are the same objects in all its frames."""
+        known = self._lists.get(id(matrix.names))
+        if known is None or known.names is not matrix.names:
+            known = self._known(matrix.names)
+        if known.device is not matrix.device:
+            known.rows, known.device = known.codes[matrix.device], matrix.device
+        return known.rows
+
+    def _known(self, names: tuple[Name, ...]) -> "_List":
         for name in names:
             if name not in self._code:
                 self._code[name] = len(self._names)
@@ -143,8 +157,8 @@ class OpenWindows:
         codes = np.array([self._code[name] for name in names], np.int32)
         if len(self._lists) >= LISTS:
             self._lists.clear()
-        self._lists[id(names)] = names, codes
-        return codes
+        known = self._lists[id(names)] = _List(names, codes)
+        return known
 
     def _sorted_in(self, chunk: _Chunk, frontier_ms: int, done_ms: int) -> int:
         """Puts rows to their windows; returns how many came too late."""
@@ -181,6 +195,14 @@ class OpenWindows:
         self._names = [self._names[place] for place in order]
         self._code = {name: place for place, name in enumerate(self._names)}
         self._lists.clear()
+
+
+def _clamped(at_ms: NDArray[np.int64], waiting: Sequence[tuple[Matrix, int]]) -> tuple[NDArray[np.int64], int]:
+    """The times, those that are ahead of their append time clamped, and how many were."""
+    if int(at_ms.max()) <= min(append_ms for _, append_ms in waiting) + AHEAD_MS:
+        return at_ms, 0
+    latest = np.repeat([append_ms + AHEAD_MS for _, append_ms in waiting], [len(one.at_ms) for one, _ in waiting])
+    return np.minimum(at_ms, latest), int(np.count_nonzero(at_ms > latest))
 
 
 def _rows(chunks: Sequence[_Chunk], table: Table) -> Rows:

@@ -79,8 +79,8 @@ def _narrower_than_peers(frame: pl.DataFrame, measured: Mapping[Name, float], ca
     if not (frame["bus_width_lanes"] < max(measured.values(), default=0.0)).any():
         return
     joined = with_models(frame, case).filter(pl.col("model").is_not_null())
-    cards = {"component": measured.keys(), "lanes": measured.values()}
-    known = with_models(pl.DataFrame({key: list(told) for key, told in cards.items()}), case)
+    lanes = {"component": [*measured], "lanes": [*measured.values()]}
+    known = with_models(pl.DataFrame(lanes), case)
     usual = known.group_by("model").agg(pl.col("lanes").median().alias("peers"), pl.len().alias("cards"))
     joined = joined.join(usual, on="model").filter(pl.col("cards") >= LEAST_PEERS)
     yield from _narrow(joined.filter(pl.col("bus_width_lanes") < pl.col("peers")), joined, case, GOOD, "peers")

@@ -9,8 +9,9 @@ Where to look, by what runs:
 - `sickbay process`: `stages` (their names; ticker), `live` (windows; all in one thread), `lag`, `alerts`, `archiver`
   (`archive_frames`: what it takes of frames);
   diagnosis is `diagnosis_fold` (what the log says, with `diagnosis_inputs`, `window_clocks`, `horizon`: memory, and
-  its `feature_windows`, `judge`: says, `wishes`) in its shell `diagnoser` (reads, commits; `diagnosis_reading`,
-  `diagnosis_state`, `task_read`: how far); `explicit` makes evidence of single events.
+  its `feature_windows` (each a `window_table`; sieved by `card_screen`, `interest`; whole: `wide_windows`);
+  `judge`: says, `wishes`) in its shell `diagnoser` (reads, commits; `diagnosis_reading`, `diagnosis_state`,
+  `task_read`: how far); `explicit` makes evidence of single events.
 - `sickbay remediate`: `remediator`, `remediation_inputs`, `scheduler_view`, `errands` (tests and bundles, beside).
 - `sickbay relay`, and what `sickbay up` listens to: `listener` (the stage), `listen_server`, `listen_sockets`,
   `tokens`, `intake` (a request to an answer), `hooks` (changes, work), `handing` (agents' records), `sink` (the log;

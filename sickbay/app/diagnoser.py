@@ -151,6 +151,7 @@ class Diagnoser:
         self._facts, self._silence = Facts(self._log, self._trouble), Silence(self._log, self._say)
         self._next: dict[Task, int] = {}  # the offset after what was read
         self._begun = False  # leads, and has begun
+        self._busy = False  # there is more to look at: reading waits, so that a long backlog does not fill the memory
         self._follow: TaskLog | None = None
         self._alone_s: float | None = None  # since when it is without the lead
         self._asked_s = 0.0
@@ -160,7 +161,7 @@ class Diagnoser:
     def _take_in(self, polls: int, idle: int, timeout_s: float) -> bool:
         """Returns whether there was nothing left to read."""
         empty, self.took = 0, False
-        for turn in range(polls):
+        for turn in range(1 if self._busy else polls):
             found = self._poll(0.0 if turn else timeout_s)
             self.took |= found
             empty = 0 if found else empty + 1
@@ -188,7 +189,7 @@ class Diagnoser:
 
     def _polled(self, source: TaskLog, timeout_s: float) -> Batch | None:
         try:
-            return source.poll(LIMIT, timeout_s)
+            return source.poll(1 if self._busy else LIMIT, 0.0 if self._busy else timeout_s)
         except OffsetOutOfRange as error:  # retention was faster: go on with what is left
             self._blind(error)
             source.seek(error.task, error.bounds.begin)
@@ -263,11 +264,11 @@ class Diagnoser:
 
     def _looked(self) -> list[Look]:
         """As many looks as a step has time for: what is said does not depend on how many that are."""
-        looks, before, began = list[Look](), self.looks, time.monotonic()
+        looks, before, began, self._busy = list[Look](), self.looks, time.monotonic(), False
         for look in self.fold.looks():
             looks.append(look)
             if time.monotonic() - began > LOOKS_S:
-                self.took = True  # come again at once
+                self.took = self._busy = True  # come again at once
                 break
         if self.looks > before:
             self._metrics.observe(selfmetrics.LOOKS, time.monotonic() - began)

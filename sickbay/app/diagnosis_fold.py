@@ -206,6 +206,8 @@ class DiagnosisFold:
         if urgent or windows.frontier_ms > self._windows_ms or self.horizon.due(at_ms):
             before_ms, parts = at_ms - HORIZON_MS, self.judge.parts
             case = self.horizon.case(at_ms, before_ms=before_ms, frontier_ms=windows.frontier_ms, parts=parts)
+            self._metrics.set(selfmetrics.MESSAGES_DROPPED, float(self.horizon.dropped))
+            self._metrics.set(selfmetrics.WINDOWS_CUT, float(self.horizon.windows.cut))
             changed = self.judge.look(case, outputs)
             self._windows_ms = max(self._windows_ms, windows.frontier_ms)
         if (changed or at_ms % BEAT_MS == 0) and windows.told_ms and self.judge.sound:

@@ -24,7 +24,6 @@ class Inputs:
     side: Iterable[Task]
     facts_ms: int = 0
     first_ms: int | None = None  # append time of the first record of a driving task
-    newest_ms: int = 0  # the clock that is furthest
     heard: dict[Task, int] = field(init=False)  # append time of each task's newest record
     clocks: dict[Task, int] = field(init=False)  # nothing comes of a task that was appended before
     _waiting: dict[Task, deque[Record]] = field(init=False)
@@ -54,7 +53,11 @@ class Inputs:
         """Nothing of a task comes any more that was appended before."""
         if clock_ms > self.clocks[task]:
             self.clocks[task], self._driven_ms = clock_ms, None
-            self.newest_ms = max(self.newest_ms, clock_ms)
+
+    @property
+    def newest_ms(self) -> int:
+        """What time it is by more than half of the partitions: a broker whose clock is wrong must not decide that."""
+        return sorted(self.heard.values())[(len(self.heard) - 1) // 2]
 
     @property
     def driven_ms(self) -> int:

@@ -5,7 +5,7 @@ jobs, hosts and links at which something may be wrong (`diagnosis.screen`), and 
 table with few rows is given out whole.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -16,31 +16,19 @@ from diagnosis import screen
 from diagnosis.frames import names_of
 from diagnosis.screen import CARDS, HOSTS, OPTICS, PORTS, READ, Mask, OpticScreen, Places, PortScreen
 from diagnosis.wide import SEES, TOLD, Wide
-from sickbay.app.card_screen import EVER_MS, CardScreen, Owners, hosts_of, values_of
+from sickbay.app.card_screen import EVER_MS, CardScreen, Owners, values_of
+from sickbay.app.interest import About, Interest
+from sickbay.app.plots import SHOWN
 from sickbay.app.wide_windows import WideWindows
 from sickbay.app.window_table import WindowTable
 from sickbay.components import Kind, Name
 from sickbay.messages import Identity
-from sickbay.placement import Placements
 from streams.feature_record import Block
 
 NAMED = frozenset({PORTS, OPTICS})  # tables of parts that sources call by several names
 WHOLE = frozenset({"pdu", "cdu"})  # few of them, and all are looked at
-NOT_READ = frozenset({"filesystem", "switch"})  # of which detectors ask only who told anything
 FEW_ROWS = 100_000  # of a table: it is given out whole
 MOST_ROWS = 3_000_000  # of a table: if more are of interest only the newest windows are given out
-
-
-class About(NamedTuple):
-    """What a look is about, beside what windows tell. `renamed`: what `named` says changed. `far`: the other end of a
-    port's link. `components`: those that events name; `parts`: those that open incidents rest on."""
-
-    named: Callable[[Name], Name] = str
-    renamed: bool = True
-    placements: Placements = Placements()
-    far: Callable[[Name], Name | None] = lambda port: None
-    components: Iterable[Name] = ()
-    parts: Iterable[Name] = ()
 
 
 class Told(NamedTuple):
@@ -134,9 +122,10 @@ class FeatureWindows:
             table = self._tables[name]
             for end in ends:
                 before = table.windows.get(end - self.window_ms)
-                table.finish(table.windows[end], before if before and before.whole else None)
+                table.windows[end].share(before if before and before.whole else None)
         due = {name: table.ends(frontier_ms) for name, table in self._tables.items()}
-        wanted = self._wanted(about, whole_jobs, due)
+        interest = Interest(self._tables, self._owners, self._owner, self._until, self._pauses)
+        wanted = interest.rows(about, whole_jobs, due)
         features = {}
         for name, table in self._tables.items():
             rows = self._everything(table, due[name]) if self._is_small(name, due[name]) else wanted.get(name)
@@ -149,12 +138,8 @@ class FeatureWindows:
 
     def _table(self, name: str) -> WindowTable:
         if name not in self._tables:
-            columns, passing = READ.get(name), frozenset[str]()
-            if name in (CARDS, HOSTS):
-                passing = frozenset(screen.SIGNS)
-            self._tables[name] = WindowTable(None if columns is None else frozenset(columns), passing)
-            if name in NOT_READ:
-                self._tables[name].read = frozenset()
+            kept = frozenset((*READ[name], *SHOWN[name])) if name in (CARDS, PORTS) else None
+            self._tables[name] = WindowTable(kept)
         return self._tables[name]
 
     def _number(self, name: str, table: WindowTable) -> None:
@@ -238,8 +223,6 @@ class FeatureWindows:
         table = self._tables.get(name)
         if table is None or name in WHOLE:
             return True
-        if name in NOT_READ:
-            return False
         return sum(int(table.windows[end].present.sum()) for end in ends) <= self.few_rows
 
     @staticmethod
@@ -249,45 +232,6 @@ class FeatureWindows:
             present = table.windows[end].present
             used[: present.size] |= present
         return np.flatnonzero(used)
-
-    def _wanted(self, about: About, jobs: frozenset[str], ends: Mapping[str, list[int]]) -> dict[str, Places]:
-        """The rows of interest by table."""
-        found = {}
-        for name in self._tables.keys() & {CARDS, PORTS, OPTICS, HOSTS}:
-            told = ends[name]
-            marked = np.flatnonzero(self._until[name] >= (told[0] if told else 0))
-            found[name] = [marked, self._places(name, (*about.components, *about.parts))]
-        if CARDS in found:
-            hosts = self._hosts_of(jobs, about.placements)
-            found[CARDS].append(np.flatnonzero(np.isin(self._owner[CARDS], hosts)))
-        if PORTS in found:
-            found[PORTS] += [rows for end in ends[PORTS] for rows in self._pauses.get(end, ())]
-        wanted = {name: np.unique(np.concatenate(rows)) for name, rows in found.items()}
-        if OPTICS in wanted:
-            names = [self._tables[OPTICS].names[row].partition(":")[2] for row in wanted[OPTICS]]
-            far = [other for one in names if (other := about.far(f"{PORTS}:{one}"))]
-            beside = self._places(OPTICS, (f"{OPTICS}:{one.partition(':')[2]}" for one in far))
-            wanted[OPTICS] = np.union1d(wanted[OPTICS], beside)
-        return self._with_pairs(wanted)
-
-    def _with_pairs(self, wanted: dict[str, Places]) -> dict[str, Places]:
-        """Ports and their modules tell of the same receiver: both or none."""
-        if PORTS not in wanted or OPTICS not in wanted:
-            return wanted
-        rests = {self._tables[name].names[row].partition(":")[2] for name in (PORTS, OPTICS) for row in wanted[name]}
-        for name in (PORTS, OPTICS):
-            wanted[name] = np.union1d(wanted[name], self._places(name, (f"{name}:{one}" for one in rests)))
-        return wanted
-
-    def _places(self, name: str, components: Iterable[Name]) -> Places:
-        places = self._tables[name].places
-        return np.array(sorted({places[one] for one in components if one in places}), np.int64)
-
-    def _hosts_of(self, jobs: frozenset[str], placements: Placements) -> list[int]:
-        if not len(placements):
-            return [*range(len(self._owners.names))] if jobs else []
-        hosts = {host for one in placements if one.job in jobs for host in hosts_of(one)}
-        return sorted(self._owners.number[host] for host in hosts if host in self._owners.number)
 
     def _rows(self, table: WindowTable, rows: Places, ends: list[int]) -> pl.DataFrame:
         most = max(1, self.most_rows // rows.size)

@@ -19,7 +19,8 @@ from diagnosis.case import Case
 from diagnosis.evidence import in_order
 from sickbay import actions, messages
 from sickbay.actions import Control
-from sickbay.app.feature_windows import About, FeatureWindows
+from sickbay.app.feature_windows import FeatureWindows
+from sickbay.app.interest import About
 from sickbay.cohorts import runs
 from sickbay.components import Kind, Name
 from sickbay.edges import log_key

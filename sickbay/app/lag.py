@@ -25,7 +25,8 @@ GROUPS: dict[str, tuple[str, ...]] = {  # group: the topics that it reads
     "diagnosis.explicit": (EVENTS,),
     "remediation": (INCIDENTS,),
 }
-NEEDED = ("streams.windows", "diagnosis", "diagnosis.explicit")  # a site without them is blind: one that never read anything is told, too
+# A site without these is blind: one that never read anything is told, too.
+NEEDED = ("streams.windows", "diagnosis", "diagnosis.explicit")
 
 
 class Lag:

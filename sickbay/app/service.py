@@ -2,8 +2,8 @@
 
 A stage is the shell around a pure core. It opens what it needs in `open`, in the thread that will use it; an error that
 it does not handle ends the whole process with a message, as a stage that is silently gone looks healthy. So does a
-stage that hangs: another process can take its work over only when this one is gone. A call of the log that takes over 10 s hangs;
-a step may take longer, as a look of diagnosis at a storm does.
+stage that hangs: another process can take its work over only when this one is gone. A call of the log that takes
+over 10 s hangs; a step may take longer, as a look of diagnosis at a storm does.
 """
 
 import signal
@@ -49,7 +49,7 @@ Make = Callable[[Context], Stage]
 IDLE_S = 0.05  # between two looks that found nothing
 AGAIN_S = 1.0  # between two attempts to make a stage while the log does not answer
 DRAIN_S = 20.0  # for a stage to end in good order
-CALL_S = 10.0  # for one call of the log, as poll or commit: the slowest that fails of itself takes 8 s
+CALL_S = 10.0  # for one call of the log, as poll or commit: one that fails of itself takes 7 s
 STEP_S = 20.0  # for one step, which may have a poll and a commit that fail slowly; what takes longer hangs
 READY_S = 10.0  # since the newest step of a stage that counts as at work
 ASLEEP_S = 2.0  # between two looks of the watchdog, which are 0.2 s apart: the whole process stood still meanwhile

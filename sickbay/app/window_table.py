@@ -68,10 +68,9 @@ class Window:
 
 @dataclass(slots=True)
 class WindowTable:
-    """The windows of one table. `read`: columns that are kept (None: all); `passing`: kept until a window is whole."""
+    """The windows of one table. `read`: columns that are kept (None: all)."""
 
     read: frozenset[str] | None = None
-    passing: frozenset[str] = frozenset()
     names: list[Name] = field(default_factory=list)  # by place; "" where it is empty
     places: dict[Name, int] = field(default_factory=dict)  # under the names that components stand under
     windows: dict[int, Window] = field(default_factory=dict)
@@ -90,11 +89,7 @@ class WindowTable:
         if window is None:
             window = self.windows[block.end_ms] = Window(block.end_ms, np.zeros(len(self.names), np.bool_))
         window.grow(len(self.names))
-        kept = [
-            (place, one)
-            for place, one in enumerate(block.columns)
-            if self.read is None or one in self.read or one in self.passing
-        ]
+        kept = [(place, one) for place, one in enumerate(block.columns) if self.read is None or one in self.read]
         for places, sources in rounds:
             for place, one in kept:
                 window.put(one, places, block.values[place, sources])
@@ -190,12 +185,6 @@ class WindowTable:
     def ends(self, frontier_ms: int | None) -> list[int]:
         """The windows that end then or before, in order."""
         return sorted(end for end in self.windows if frontier_ms is None or end <= frontier_ms)
-
-    def finish(self, window: Window, before: Window | None) -> None:
-        """A window that was looked at: shares its arrays and lets go of what was only passing."""
-        for column in self.passing - (self.read or frozenset()):
-            window.columns.pop(column, None)
-        window.share(before)
 
     def rows(self, places: Places, ends: Sequence[int]) -> pl.DataFrame:
         """The rows of some components in some windows: `component`, `end_ms`, and columns, sorted by both."""

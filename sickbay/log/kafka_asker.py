@@ -16,7 +16,7 @@ from sickbay.topics import MIB, Topic
 
 RETRY_S = 0.05
 ANSWER_S = 1.0  # for one attempt: a leader that died never answers, and the next one is found in time
-HOLDER_MS = 2500  # for each of the three requests that this question takes: a poll waits for all
+HOLDER_MS = 1000  # for each of the three requests that this question takes: a poll waits for all
 
 
 class Asker:

@@ -17,8 +17,11 @@ from sickbay.log.kafka_topics import BATCH_BYTES
 from sickbay.settings import LogSettings
 from sickbay.topics import MIB, Topic
 
-COMMIT_S = 4.5  # for one commit, with making a producer, which ends what an earlier life left open; all fails in 10 s
-LEAST_S = 1.5  # for a commit after a producer was made slowly: else the next attempt would begin with that again
+COMMIT_S = (
+    6.0  # for one commit, with making a producer, which ends what an earlier life left open: two answers at least,
+)
+# as with 4.5 s no producer was made within 50 s of a lone broker's restart (measured); all of it fails within 10 s
+LEAST_S = 1.0  # for a commit after a producer was made slowly: else the next attempt would begin with that again
 ANSWER_S = 3.0  # for one answer of a broker; a call of the client waits for that, whatever it is told
 OPEN_MS = 10_000  # an open transaction of a dead process hides what lies behind it until then
 ABORT_S = 1.0
@@ -61,15 +64,18 @@ class Transactions:
             queue_buffering_max_kbytes=WAITING_KBYTES,
         )
         self._producer: Any = None
+        self._half_made: Any = None
 
     def ready(self) -> Any:
         """The producer; after it was made, no older transaction of its name is open. Raises Lost, LogBusy, LogError."""
         if self._producer is None:
             self._allow()
-            producer = self._client.Producer(self._properties)
+            producer, self._half_made = self._half_made or self._client.Producer(self._properties), None
             try:
                 self._bounded(producer.init_transactions, COMMIT_S)
             except self._client.KafkaException as error:
+                if error.args[0].retriable():  # the next attempt goes on with it
+                    self._half_made = producer
                 raise self._explained(error.args[0]) from None
             self._producer = producer
         return self._producer
@@ -183,7 +189,7 @@ class Transactions:
 
     def drop(self, *, abort: bool) -> None:
         """Throw the producer away; the next one ends what it may have left open."""
-        producer, self._producer = self._producer, None
+        producer, self._producer, self._half_made = self._producer, None, None
         if producer is None:
             return
         with contextlib.suppress(self._client.KafkaException, LogBusy):

@@ -169,7 +169,7 @@ def test_throughput_prints_the_agreed_keys(capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.slow
 @pytest.mark.service
 def test_growth_prints_the_agreed_keys(capsys: pytest.CaptureFixture[str]) -> None:
-    small = ["--sizes", "512", "--seconds", "12", "--warm-up", "3", "--idle", "5", "--backlog", "0"]
+    small = ["--sizes", "512", "--seconds", "12", "--warm-up", "3", "--idle", "0", "--backlog", "0"]
     numbers = _run(capsys, "growth", *small)
     assert numbers["ratio"] == 1.0
     assert set(numbers["cost_per_value_us"]) == {"512"}  # type: ignore[call-overload]
@@ -178,14 +178,14 @@ def test_growth_prints_the_agreed_keys(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.slow
 @pytest.mark.service
 def test_outage_comes_back(capsys: pytest.CaptureFixture[str]) -> None:
-    numbers = _run(capsys, "outage", "--accelerators", "256", "--away", "2", "--warm-up", "3", "--limit", "60")
+    numbers = _run(capsys, "outage", "--accelerators", "256", "--away", "2", "--warm-up", "3", "--limit", "240")
     assert all(isinstance(numbers[key], float) for key in ("rebuild_s", "catch_up_s", "lag_back_s"))
 
 
 @pytest.mark.slow
 @pytest.mark.service
 def test_the_peer_rule_is_the_same_in_prometheus(capsys: pytest.CaptureFixture[str]) -> None:
-    numbers = _run(capsys, "peers_vs_prometheus", "--accelerators", "128", "--seconds", "10")
+    numbers = _run(capsys, "peers_vs_prometheus", "--accelerators", "128", "--seconds", "10", "--warm-up", "12")
     assert set(numbers["values_per_s_per_core"]) == {"prometheus", "stored_only", "sickbay"}  # type: ignore[call-overload]
     assert isinstance(numbers["agreement"], float)
     assert numbers["agreement"] > 0.99

@@ -26,7 +26,7 @@ from collectors.host.step_senders import GONE_MS, GROUPS_MS, OPEN_MS, Senders
 from sickbay import messages
 from sickbay import steps as hook
 from sickbay.app.diagnoser import Diagnoser
-from sickbay.log import wall_ms
+from sickbay.log import driving, tick, wall_ms
 from sickbay.messages import Event, Progress, Step
 from sickbay.settings import Agent
 from sickbay.steps import Steps
@@ -346,6 +346,8 @@ def test_eight_ranks_at_once_through_the_agent_into_diagnosis(
     assert sum(isinstance(one, Progress) for one in decoded(gate)) == 8
 
     diagnoser = Diagnoser(gate.log)
+    gate.log.clock = lambda: wall_ms() + 2_000  # the next whole second is over
+    tick(gate.log.appender(), gate.log.topics, driving(gate.log.topics))
     diagnoser.drain(wall_ms())
     seen = diagnoser.horizon.case(wall_ms())
     assert diagnoser.damaged == 0

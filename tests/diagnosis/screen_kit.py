@@ -6,10 +6,10 @@ import numpy as np
 import polars as pl
 
 from diagnosis.case import Case
-from sickbay.app.feature_windows import About, FeatureWindows, Told
+from sickbay.app.feature_windows import FeatureWindows, Told
+from sickbay.app.interest import About
+from sickbay.placement import Placements
 from streams.feature_record import Block, block_of
-
-WHOLE = ("n", "covered_ms")
 
 
 def in_float32(frame: pl.DataFrame) -> pl.DataFrame:
@@ -42,19 +42,24 @@ def about(case: Case) -> About:
     return About(case.named, True, case.placements, far, named)
 
 
-def told(case: Case, *, every: int = 0) -> Told:
-    """What the newest look is told. `every`: looks between, after so many blocks."""
+def known_by(case: Case, at_ms: int) -> Placements:
+    """The placements that had begun by then."""
+    return Placements(one for one in case.placements if (one.from_ms or 0) <= at_ms)
+
+
+def told(case: Case, *, every: int = 0, late_ms: int = 0) -> Told:
+    """What the newest look is told. `every`: looks between, after so many blocks; placements come so late."""
     windows, others = windows_of(case), about(case)
     for number, block in enumerate(blocks_of(case)):
         windows.add(block)
         if every and number % every == 0:
-            windows.look(block.end_ms, others)
+            windows.look(block.end_ms, others._replace(placements=known_by(case, block.end_ms - late_ms)))
     return windows.look(None, others)
 
 
-def screened(case: Case, *, every: int = 0) -> Case:
+def screened(case: Case, *, every: int = 0, late_ms: int = 0) -> Case:
     """The case with the rows of interest only."""
-    found = told(case, every=every)
+    found = told(case, every=every, late_ms=late_ms)
     return replace(case, features=found.features, wide=found.wide, whole_jobs=found.whole_jobs)
 
 

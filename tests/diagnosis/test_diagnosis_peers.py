@@ -1,7 +1,7 @@
 """Comparisons with peers: only like with like, at work, for long enough; what is built that way is no fault."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import replace as changed
 from typing import Any
 
 import polars as pl
@@ -122,7 +122,7 @@ def test_one_window_is_never_enough_however_long() -> None:
 
     frame = accelerators(HOSTS, hot, from_s=-120, to_s=30).filter(pl.col("end_ms") % 30_000 == T0 % 30_000)
     one = case([], [placement("4471", HOSTS)], [], {"accelerator": frame}, identities=MODELS)
-    assert diagnose(replace(one, window_ms=30_000)) == ()
+    assert diagnose(changed(one, window_ms=30_000)) == ()
 
 
 def test_two_families_need_five_steps() -> None:

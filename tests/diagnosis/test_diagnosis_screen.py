@@ -145,13 +145,13 @@ jobs = st.lists(
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
-@given(faults, stalls, jobs, st.booleans(), st.sampled_from([0, 1, 5]))
+@settings(max_examples=150, deadline=None)
+@given(faults, stalls, jobs, st.booleans(), st.sampled_from([0, 1, 5]), st.sampled_from([0, 70_000]))
 def test_the_screen_changes_no_claim(
-    faults: list[Fault], stalls: list[tuple[int, int, int]], jobs: list[Placement], models: bool, every: int
+    faults: list[Fault], stalls: list[tuple[int, int, int]], jobs: list[Placement], models: bool, every: int, late: int
 ) -> None:
     at = told(faults, stalls, jobs, models)
-    assert evidence_of(screened(at, every=every)) == evidence_of(unscreened(at))
+    assert evidence_of(screened(at, every=every, late_ms=late)) == evidence_of(unscreened(at))
 
 
 @pytest.mark.parametrize("what", [(one,) for one in OF_CARDS + OF_LINKS])

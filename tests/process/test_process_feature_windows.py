@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sickbay.app import window_table
-from sickbay.app.feature_windows import About, FeatureWindows
+from sickbay.app.feature_windows import FeatureWindows
+from sickbay.app.interest import About
 from streams.feature_record import Block
 
 W = 10

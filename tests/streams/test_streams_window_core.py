@@ -173,6 +173,12 @@ def test_what_a_wide_or_stuck_counter_tells(before: int, after: int, gap_s: floa
     assert found[max(found)].get("retransmits_total__increase") == increase
 
 
+def test_a_negative_zero_is_told_as_zero() -> None:
+    rows = rows_of([told(0, 1, speed=-0.0)], ["port:h1/a/1"])
+    found, _ = close(rows, ["port:h1/a/1"], Last(), PORT, START + WIDTH, WIDTH, LIVE)
+    assert not np.signbit(found.values).any()
+
+
 def test_sums_of_monstrous_counts_do_not_turn_negative() -> None:
     found = live([told(second, (1, 2**62)[second % 2]) for second in range(9)])
     assert found[max(found)]["retransmits_total__increase"] == float(np.float32(4 * 2.0**62))
