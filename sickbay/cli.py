@@ -32,6 +32,7 @@ COMMANDS: dict[str, tuple[str, str]] = {  # name: (where, one line of help)
     "deadletter": ("sickbay.commands.deadletter:deadletter", "List what could not be read, and put it back."),
     "doctor": ("sickbay.commands.doctor:doctor", "Check this installation and say what is missing."),
     "topology": ("sickbay.commands.topology:topology", "Tell the log what hangs on what, and show what it knows."),
+    "replay": ("sickbay.commands.replay:replay", "Replay an archived range; say what would differ, and what if."),
     "report": ("sickbay.commands.report:report", "Tell the story of one incident: what, when, why, what was done."),
 }
 

@@ -15,7 +15,7 @@ OTHER = "other"
 PACKAGES = ("kernel", "collectors", "streams", "diagnosis", "remediation", "dashboards", "simulator")
 UNITS = (
     "seconds", "bytes", "records", "frames", "rows", "windows", "events", "lines", "claims", "incidents", "errors",
-    "actions", "targets", "alerts", "sources",
+    "actions", "targets", "alerts", "sources", "hours",
 )  # fmt: skip
 
 # From an idle event's way (design: p99 <= 1 s) to a rebuild (<= 30 s) and a broker's outage (10 min).
@@ -51,7 +51,7 @@ LOG_LAG = Metric(
 )
 LOG_HIDDEN = Metric(
     "kernel", "log_hidden", "seconds", "gauge", ("topic", "partition"),
-    "For how long an open transaction has hidden the end of a partition: the last stable offset stands still.",
+    "How long an open transaction has hidden a partition's end: its last stable offset stands still.",
 )  # fmt: skip
 LOG_BLIND = Metric("kernel", "log_blind", "records", "counter", ("topic",), "Removed before a processor read them.")
 LOG_DUPLICATE = Metric("kernel", "log_duplicate", "records", "counter", ("topic",), "Told twice by a sender: dropped.")
@@ -88,7 +88,7 @@ WINDOWS_BEHIND = Metric(
     "diagnosis", "left_out", "windows", "gauge", (), "One where windows are left out, as they are too far behind."
 )
 MESSAGES_DROPPED = Metric(
-    "diagnosis", "dropped", "messages", "gauge", (), "Events, steps and progress so far that memory had no room for."
+    "diagnosis", "messages_dropped", "records", "gauge", (), "Events, steps and progress that memory had no room for."
 )
 WINDOWS_CUT = Metric(
     "diagnosis", "cut", "windows", "gauge", (), "Windows that the newest look did without, as too much is of interest."

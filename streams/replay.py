@@ -1,13 +1,14 @@
 """Telemetry of an archive as the window tasks take it, a second of a partition at once.
 
-Frames are not made anew. What a task decides of a frame (told twice, stamped ahead, in time) is decided on whole columns
-instead, with the same outcome: the frontier of windows moves at whole seconds of append time, so all that was appended
-to a partition within one second meets the same frontier.
+Frames are not made anew. What a task decides of a frame (told twice, stamped ahead, in time) is decided on whole
+columns instead, with the same outcome: the frontier of windows moves at whole seconds of append time, so all that was
+appended to a partition within one second meets the same frontier.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -79,15 +80,27 @@ def _cut(table: str, rows: pl.DataFrame) -> Iterator[tuple[int, int, int, Matrix
         names, device = _coded(part["component"])
         append_ms = part["append_ms"].to_numpy()
         at_ms = np.minimum(part["at_ms"].to_numpy(), append_ms + AHEAD_MS)
-        gauges = part.select(pl.col(whole.gauges).cast(pl.Float32).fill_null(np.nan)).to_numpy()
-        counters = part.select(pl.col(whole.counters).cast(pl.Int64).fill_null(MISSING_COUNTER)).to_numpy()
+        gauges = (
+            part.select(pl.col(whole.gauges).cast(pl.Float32).fill_null(np.nan)).to_numpy().reshape(part.height, -1)
+        )
+        counters = (
+            part.select(pl.col(whole.counters).cast(pl.Int64).fill_null(MISSING_COUNTER))
+            .to_numpy()
+            .reshape(part.height, -1)
+        )
         for start, stop in _seconds(append_ms):
             own = slice(start, stop)
-            told = _told(whole, gauges[own].reshape(stop - start, -1), counters[own].reshape(stop - start, -1))
+            told = _told(whole, gauges[own], counters[own])
             newest = int(append_ms[stop - 1])
             yield newest // SECOND_MS, part["partition"][0], newest, Matrix(
                 told.layout, names, device[own], at_ms[own], told.gauges, told.counters
             )  # fmt: skip
+
+
+def _matrix(rows: pl.DataFrame, columns: pl.Expr) -> NDArray[Any]:
+    """Columns of the rows, [rows, columns], also where there is no column."""
+    found = rows.select(columns)
+    return found.to_numpy() if found.width else np.empty((rows.height, 0))
 
 
 def _coded(components: pl.Series) -> tuple[tuple[Name, ...], NDArray[np.uint32]]:
@@ -99,7 +112,7 @@ def _seconds(append_ms: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
     """Where the rows of each second begin and end."""
     seconds = append_ms // SECOND_MS
     edges = [0, *(np.flatnonzero(np.diff(seconds)) + 1).tolist(), len(seconds)]
-    yield from zip(edges, edges[1:], strict=False)
+    yield from pairwise(edges)
 
 
 class _Told(NamedTuple):
@@ -109,7 +122,7 @@ class _Told(NamedTuple):
 
 
 def _told(whole: Layout, gauges: NDArray[np.float32], counters: NDArray[np.int64]) -> _Told:
-    some = ~np.isnan(gauges).all(axis=0), (counters != MISSING_COUNTER).any(axis=0)
+    some: tuple[NDArray[np.bool_], ...] = ~np.isnan(gauges).all(axis=0), (counters != MISSING_COUNTER).any(axis=0)
     if some[0].all() and some[1].all():
         return _Told(whole, gauges, counters)
     return _Told(

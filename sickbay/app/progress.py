@@ -23,3 +23,18 @@ def reading_progress(paths: Sequence[Path]) -> Iterator[Told]:
         yield lambda path, size: bar.update(
             task, advance=size, description=path[-60:].encode(errors="replace").decode()
         )
+
+
+@contextlib.contextmanager
+def seconds_progress(total: int) -> Iterator[Callable[[int], None]]:
+    """Yields what to call with the seconds of a range that are done, of `total`."""
+    if not sys.stderr.isatty():
+        yield lambda done: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("replaying"), BarColumn(), TextColumn("{task.completed:.0f} of {task.total:.0f} s"))
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("replaying", total=total)
+        yield lambda done: bar.update(task, completed=done)

@@ -34,7 +34,7 @@ MOST_ROWS, LEAST_ROWS = 4_000_000, 1_000_000  # of telemetry that are read at on
 FIRST_MS, LONGEST_MS = 60_000, 15 * 60_000  # of append time that is read at once
 
 
-class NothingThere(Exception):
+class NothingThere(ValueError):
     """The range cannot be replayed; the text says why and what would do."""
 
 
@@ -147,8 +147,8 @@ def _telemetry_notes(
         return
     upto = rfc3339(min(made_ms, until_ms))
     notes.add(
-        f"telemetry of {name} is kept as one-minute rows up to {upto}: these cannot make windows again, which are blind "
-        "there; detectors see events and steps only",
+        f"telemetry of {name} is kept as one-minute rows up to {upto}: these cannot make windows again, which are "
+        "blind there; detectors see events and steps only",
         blind=True,
     )
 

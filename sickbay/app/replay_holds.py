@@ -62,7 +62,7 @@ class Holds:
                 controls=self.controls,
                 topology=horizon.topology,
                 keeps_evidence=True,
-            )  # fmt: skip
+            )
         )
         lines = []
         for one in decisions:

@@ -145,7 +145,7 @@ jobs = st.lists(
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(faults, stalls, jobs, st.booleans(), st.sampled_from([0, 1, 5]), st.sampled_from([0, 70_000]))
 def test_the_screen_changes_no_claim(
     faults: list[Fault], stalls: list[tuple[int, int, int]], jobs: list[Placement], models: bool, every: int, late: int
