@@ -28,7 +28,7 @@ def coarse(table: str) -> str:
 
 
 NAMES: tuple[str, ...] = tuple(
-    sorted((*FACTS, *STREAMS, *(f"features_{t}" for t in TABLES), *map(telemetry, TABLES), *map(coarse, TABLES)))
+    sorted((*FACTS, *STREAMS, *(f"features_{t}" for t in WINDOWED), *map(telemetry, TABLES), *map(coarse, TABLES)))
 )
 
 

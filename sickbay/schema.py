@@ -276,6 +276,19 @@ TABLES: dict[str, Table] = {
 }
 
 
+# Counted by the windows themselves, from the frames: no source tells it, and there is no telemetry of it.
+LIVENESS = Table(
+    "liveness",
+    "host",
+    (
+        gauge("silent_ms", "ms", "since the host's last frame was appended, at the window's end", kept=True),
+        gauge("frames", "count", "frames of the host that were appended in the window", kept=True),
+    ),
+)
+
+WINDOWED: dict[str, Table] = TABLES | {LIVENESS.name: LIVENESS}  # of these there are windows of features
+
+
 @dataclass(frozen=True, slots=True)
 class Samples:
     """Rows of one table as columns: row i is `component[i]` at `at_ms[i]`. Columns not told are left out.

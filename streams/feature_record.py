@@ -25,7 +25,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from sickbay.components import Name
-from sickbay.schema import TABLES
+from sickbay.schema import WINDOWED
 
 MAGIC = b"SBB2"
 MAX_ROWS, MAX_COLUMNS = 200_000, 1_024
@@ -149,7 +149,7 @@ def decode(payload: bytes) -> Block:
     table = payload[start : (start := start + head.table)].decode()
     columns = _LISTS.of(payload[start : (start := start + head.column_bytes)])
     names = _LISTS.of(payload[start : (start := start + head.name_bytes)])
-    if table not in TABLES or len(columns) != head.columns or len(names) != head.rows:
+    if table not in WINDOWED or len(columns) != head.columns or len(names) != head.rows:
         raise ValueError("not a table of ours, or not as many names as told")
     if len(set(columns)) != len(columns):
         raise ValueError("a column is told twice")

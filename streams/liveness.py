@@ -1,95 +1,66 @@
-"""Liveness: when each host or component was last heard, by append time, told by ticks.
+"""Liveness: how long each host has been silent, told with each closed window, by append time.
 
-A fold over batches of records; the clock is the ticks' own, so that silence is told even where nothing is sent any
-more. What is told is a function of the records before the tick. Nothing heard at all is not silence: who was never
-heard is not here.
+The clock is that of the log, which ticks move on, so that silence is told even where nothing is sent any more. Every
+frame of a host is a sign of life, one that was sent twice too. A host that was never heard is not here; one that was
+silent for an hour is told no more: it was taken away.
 """
 
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sickbay.components import Name
+from sickbay.components import Kind, Name, name
+from sickbay.schema import LIVENESS
+from streams.window_core import Features, Last
 
-MOST = 400_000  # names; beyond it the longest silent are forgotten
-FORGET_MS = 86_400_000  # what was silent for a day was taken away
-NEVER = -(1 << 62)
-
-Ints = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Heard:
-    """All that the fold remembers: `at_ms` (int64 [names]) is when each was last heard, in the order of first hearing;
-    `by_name` the order by name, made by the tick after a new one."""
-
-    names: tuple[Name, ...] = ()
-    at_ms: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-    place: Mapping[Name, int] = field(default_factory=dict)
-    by_name: NDArray[np.intp] | None = None
-    tick_ms: int = 0  # of the last tick
+FORGET_MS = 3_600_000
+MOST = 100_000  # hosts; beyond it the longest silent are forgotten
+SILENT_MS = 30_000  # three sending intervals of an agent, and some
 
 
-class Liveness(NamedTuple):
-    """What one tick tells, sorted by name: when each was last heard, whether that was within the last window, and which
-    of the silent were not yet so at the tick before."""
+class Listening:
+    """The hosts of one telemetry partition. `last`: what the newest state told, as of the window's end `last_end_ms`."""
 
-    names: tuple[Name, ...]
-    heard_ms: Ints
-    alive: NDArray[np.bool_]
-    fell: NDArray[np.bool_]
+    def __init__(self, width_ms: int, last: Last | None = None, last_end_ms: int = 0) -> None:
+        last = last or Last()
+        self._width_ms, self._done_ms = width_ms, last_end_ms
+        self._heard: dict[Name, int] = dict(zip(last.names, last.at_ms.tolist(), strict=True))
+        self._open: dict[int, dict[str, tuple[int, int]]] = {}  # end of a window: frames of a host, and the last one
+        self.silent = 0  # hosts that were silent for longer than SILENT_MS at the end of the newest window
 
+    def hear(self, host: str, append_ms: int) -> int | None:
+        """One frame of a host. The end of its window, where it is not out yet."""
+        end = (append_ms // self._width_ms + 1) * self._width_ms
+        if end <= self._done_ms:
+            return None
+        window = self._open.setdefault(end, {})
+        frames, at_ms = window.get(host, (0, 0))
+        window[host] = frames + 1, max(at_ms, append_ms)
+        return end
 
-def heard(state: Heard, names: Sequence[Name], append_ms: Sequence[int] | Ints) -> Heard:
-    """The state after records of `names`, appended at `append_ms`, in any order and repeated at will."""
-    latest: dict[Name, int] = {}
-    for name, at in zip(names, np.asarray(append_ms, np.int64).tolist(), strict=True):
-        latest[name] = max(at, latest.get(name, at))
-    state = _with(state, latest.keys() - state.place.keys())
-    places = np.fromiter((state.place[name] for name in latest), np.intp, len(latest))
-    at_ms = state.at_ms.copy()
-    at_ms[places] = np.maximum(at_ms[places], np.fromiter(latest.values(), np.int64, len(latest)))
-    return _bounded(replace(state, at_ms=at_ms))
+    def due(self, frontier_ms: int) -> Iterator[int]:
+        """The windows up to the frontier that are not out, and in which some host is to be told of."""
+        heard = max(self._heard.values(), default=0)
+        for end in range(self._first(heard), frontier_ms + 1, self._width_ms):
+            heard = max([heard, *(at for _, at in self._open.get(end, {}).values())])
+            if end - heard < FORGET_MS:
+                yield end
 
+    def _first(self, heard_ms: int) -> int:
+        """The first window that may tell something: nobody is told of an hour in which nobody was."""
+        told = [*self._open, *([(heard_ms // self._width_ms + 1) * self._width_ms] if self._heard else [])]
+        return max(min(told, default=1 << 62), self._done_ms + self._width_ms)
 
-def _with(state: Heard, fresh: Set[Name]) -> Heard:
-    if not fresh:
-        return state
-    names = (*state.names, *sorted(fresh))
-    place = {**state.place, **{name: at for at, name in enumerate(names[len(state.names) :], len(state.names))}}
-    at_ms = np.concatenate([state.at_ms, np.full(len(fresh), NEVER, np.int64)])
-    return Heard(names, at_ms, place, None, state.tick_ms)
-
-
-def ticked(state: Heard, tick_ms: int, window_ms: int) -> tuple[Heard, Liveness]:
-    """What a tick tells: alive is who was heard less than `window_ms` before it. The clock never runs back."""
-    now = max(tick_ms, state.tick_ms)
-    kept = _only(state, state.at_ms > now - FORGET_MS)
-    order = kept.by_name
-    if order is None:
-        order = np.array(sorted(range(len(kept.names)), key=kept.names.__getitem__), np.intp)
-    heard_ms = kept.at_ms[order]
-    alive = heard_ms > now - window_ms
-    fell = ~alive & (heard_ms > state.tick_ms - window_ms)
-    names = tuple(kept.names[at] for at in order.tolist())
-    return replace(kept, by_name=order, tick_ms=now), Liveness(names, heard_ms, alive, fell)
-
-
-def _bounded(state: Heard) -> Heard:
-    over = len(state.names) - MOST
-    if over <= 0:
-        return state
-    kept = np.ones(len(state.names), np.bool_)
-    names = np.array(state.names)
-    kept[np.lexsort((names, state.at_ms))[:over]] = False  # of those heard at once by name, not by who came first
-    return _only(state, kept)
-
-
-def _only(state: Heard, kept: NDArray[np.bool_]) -> Heard:
-    if bool(kept.all()):
-        return state
-    names = tuple(state.names[at] for at in np.flatnonzero(kept).tolist())
-    return Heard(names, state.at_ms[kept], {name: at for at, name in enumerate(names)}, None, state.tick_ms)
+    def close(self, end_ms: int) -> tuple[Features, Last]:
+        """What the window tells of every host that was heard in the hour before its end, and what is remembered."""
+        window, self._done_ms = self._open.pop(end_ms, {}), end_ms
+        frames = {name(Kind.HOST, host): count for host, (count, _) in window.items()}
+        self._heard |= {name(Kind.HOST, host): at_ms for host, (_, at_ms) in window.items()}
+        if len(self._heard) > MOST or end_ms - min(self._heard.values(), default=end_ms) >= FORGET_MS:
+            newest = sorted((at_ms, host) for host, at_ms in self._heard.items() if end_ms - at_ms < FORGET_MS)
+            self._heard = {host: at_ms for at_ms, host in newest[-MOST:]}
+        names = tuple(sorted(self._heard))
+        heard = np.array([self._heard[host] for host in names], np.int64)
+        values = np.array([end_ms - heard, [frames.get(host, 0) for host in names]], np.float32)
+        self.silent = int(np.count_nonzero(end_ms - heard > SILENT_MS))
+        return Features(names, LIVENESS.names, values), Last(names, heard, (), np.empty((len(names), 0), np.int64))

@@ -122,12 +122,11 @@ class _Told(NamedTuple):
 
 
 def _told(whole: Layout, gauges: NDArray[np.float32], counters: NDArray[np.int64]) -> _Told:
-    some: tuple[NDArray[np.bool_], ...] = ~np.isnan(gauges).all(axis=0), (counters != MISSING_COUNTER).any(axis=0)
-    if some[0].all() and some[1].all():
+    wide = [bool(one) for one in np.atleast_1d((~np.isnan(gauges)).any(axis=0))]
+    tall = [bool(one) for one in np.atleast_1d((counters != MISSING_COUNTER).any(axis=0))]
+    if all(wide) and all(tall):
         return _Told(whole, gauges, counters)
-    return _Told(
-        _layout(whole, tuple(some[0].tolist()), tuple(some[1].tolist())), gauges[:, some[0]], counters[:, some[1]]
-    )
+    return _Told(_layout(whole, tuple(wide), tuple(tall)), gauges[:, wide], counters[:, tall])
 
 
 @cache

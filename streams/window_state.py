@@ -19,7 +19,7 @@ import numpy as np
 
 from sickbay.log import Output, Reader, Record, Task
 from sickbay.log.reading import records
-from sickbay.schema import TABLES
+from sickbay.schema import WINDOWED
 from sickbay.topics import STATE
 from streams.window_core import Last
 
@@ -86,7 +86,7 @@ def decode(payload: bytes) -> _Part:
     table = text[:table_size].decode()
     told = _listed(text[table_size : table_size + column_size])
     names = _listed(text[table_size + column_size :])
-    if table not in TABLES or len(told) != columns or len(names) != rows:
+    if table not in WINDOWED or len(told) != columns or len(names) != rows:
         raise ValueError("not a table of ours, or not as many names as told")
     at_ms = np.frombuffer(payload, "<i8", rows, start)
     counters = np.frombuffer(payload, "<i8", rows * columns, start + 8 * rows).reshape(rows, columns)

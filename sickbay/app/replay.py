@@ -70,14 +70,17 @@ class Sides:
 
 
 class Run:
-    """One run with one set of settings. `cut_ms`: looks begin after it, 0: with the first record of all."""
+    """One run with one set of settings. `cut_ms`: looks begin after it, 0: with the first record of all.
+
+    Telemetry has its partitions and a task for each. Their features meet again in one partition, and one clock stands
+    for all: they are all complete when a second is over.
+    """
 
     def __init__(self, config: Config, cut_ms: int = 0, memory: Memory | None = None) -> None:
-        # One clock stands for those of all partitions: they are all complete when a second is over.
-        topics = TOPICS | {TELEMETRY: replace(TOPICS[TELEMETRY], partitions=1)}
+        topics = TOPICS | {name: replace(TOPICS[name], partitions=1) for name in (TELEMETRY, FEATURES)}
         width = widths(config.windows)
         self._width_ms, self._lateness_ms = width["width_ms"], width["lateness_ms"]
-        self._partitions, self._ticked = topics[FEATURES].partitions, tasks_of(topics, WATCHED)
+        self._ticked = tasks_of(topics, WATCHED)
         self.fold = DiagnosisFold(
             topics, config.report.lang, window_ms=self._width_ms, lateness_ms=self._lateness_ms
         )  # fmt: skip
@@ -143,7 +146,7 @@ class Run:
         if partition not in self._tasks:
             self._tasks[partition] = WindowTask(
                 Task(TELEMETRY, partition), Mark(), lambda record: self._now, sides=self._sides,
-                width_ms=self._width_ms, lateness_ms=self._lateness_ms, partitions=self._partitions,
+                width_ms=self._width_ms, lateness_ms=self._lateness_ms, partitions=1,
             )  # fmt: skip
         return self._tasks[partition]
 
