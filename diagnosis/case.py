@@ -32,7 +32,7 @@ class Case:
     now_ms: int | None = None
     events: tuple[Event, ...] = ()
     progress: tuple[Progress, ...] = ()
-    steps: tuple[Step, ...] = ()
+    steps: tuple[Step, ...] = ()  # live only the newest of each job; `step_series` tells of all
     changes: tuple[Change, ...] = ()
     identities: tuple[Identity, ...] = ()
     features: Mapping[str, pl.DataFrame] = field(default_factory=dict)
@@ -42,6 +42,7 @@ class Case:
     placements: Placements = field(default_factory=Placements)
     maintenance: tuple[Control, ...] = ()  # what people declared, the newest last
     named: Callable[[Name], Name] = str  # what parts are called by now, which open incidents may call otherwise
+    step_series: pl.DataFrame | None = None  # see `job_steps`; None: it follows from the steps, which are all there
     wide: "Wide | None" = None  # where `features` hold rows of some components only: what all of them tell
     memo: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)  # what several
     # detectors ask of the same rows, told once; no copy of the case has it

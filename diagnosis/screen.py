@@ -17,6 +17,7 @@ from diagnosis.detectors import bus_width, device_state, link_errors, optic_powe
 from diagnosis.detectors import slow_accelerator as slow
 from diagnosis.wide import BY_CONTROLLER, OWN, SENSORS
 from diagnosis.working import BUSY
+from streams.liveness import SILENT_MS
 
 Floats: TypeAlias = NDArray[np.float32]
 Doubles: TypeAlias = NDArray[np.float64]
@@ -25,7 +26,7 @@ Places: TypeAlias = NDArray[np.int64]
 Values: TypeAlias = Mapping[str, Floats]
 Paired: TypeAlias = Callable[[Places], Mask]
 
-CARDS, PORTS, OPTICS, HOSTS = "accelerator", "port", "optic", "host"
+CARDS, PORTS, OPTICS, HOSTS, LIVENESS = "accelerator", "port", "optic", "host", "liveness"
 # What detectors read of the tables with most rows; the rest need not be kept for them.
 READ: Final[Mapping[str, tuple[str, ...]]] = {
     CARDS: tuple(
@@ -87,6 +88,12 @@ def narrow_of_model(values: Values, models: Places) -> Mask:
 def clocks_off(values: Values, rows: int) -> Mask:
     """Hosts whose clock is off."""
     found: Mask = np.abs(column(values, "clock_offset_seconds", rows)) > FLAGGED_S
+    return found
+
+
+def silent(values: Values, rows: int) -> Mask:
+    """Hosts that were not heard for long."""
+    found: Mask = column(values, "silent_ms", rows) > SILENT_MS
     return found
 
 

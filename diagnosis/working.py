@@ -9,6 +9,7 @@ from statistics import median
 import polars as pl
 
 from diagnosis.case import Case
+from diagnosis.job_steps import step_series
 
 COVERED = 0.75  # of the samples that the peers have in this window
 BUSY = 0.5  # utilisation below which a card does no work that could be slow
@@ -59,5 +60,8 @@ def _crawls() -> pl.Expr:
 
 def step_ms(case: Case, job: str) -> float:
     """The job's usual time per step in milliseconds; 0 where nothing tells it."""
-    times = [step.duration_ms for step in case.steps if step.duration_ms and (step.job == job or not job)]
-    return median(times) if times else 0.0
+    rows = step_series(case).filter(pl.col("median_ms") > 0)
+    told = (rows.filter(pl.col("job") == job) if job else rows)["median_ms"].to_list()
+    if not told:  # its first steps are not over yet
+        told = [step.duration_ms for step in case.steps if step.duration_ms and (step.job == job or not job)]
+    return median(told) if told else 0.0

@@ -110,10 +110,10 @@ def vocabulary() -> Iterator[str]:
 
 def telemetry() -> Iterator[str]:
     """Tables and columns."""
-    from sickbay.schema import TABLES
+    from sickbay.schema import WINDOWED
 
     yield "## Telemetry\n\nMissing is NaN in a gauge and -1 in a counter, never 0.\n"
-    for name, found in TABLES.items():
+    for name, found in WINDOWED.items():
         yield f"### `{name}`\n"
         rows = ((c.name, c.type, c.unit, c.meaning, "yes" if c.peer else "") for c in found.columns)
         yield from table(("column", "type", "unit", "meaning", "compared between peers"), rows)

@@ -25,7 +25,8 @@ HEARSAY = frozenset({"job", "rank", "process", "path"})  # domains of kinds that
 OF_JOB = frozenset({Kind.JOB, Kind.RANK, Kind.PROCESS, Kind.PATH})  # what hearsay may be about: no host, no device
 UNITS = frozenset({Kind.PDU, Kind.CDU})  # of no host: whoever asks them speaks in their names
 LEAST_KEY = 16  # bytes
-MAX_CHECKED = 200_000  # name lists known to be their sender's own: one or two a host
+MAX_CHECKED = 200_000  # hosts, and name lists known to be their sender's own: one or two a host
+MAX_NAMES_CHECKED = 4_000_000  # in these lists together: a sender that makes names up must not fill the memory
 
 
 class Refused(ValueError):
@@ -47,6 +48,7 @@ class Admission:
     require_signed: bool = False
     controllers: frozenset[str] = frozenset()
     _checked: set[tuple[str, tuple[Name, ...]]] = field(default_factory=set)
+    _names_checked: int = 0
     _keys: dict[str, bytes] = field(default_factory=dict)
 
     def key_of(self, host: str) -> bytes | None:
@@ -96,8 +98,10 @@ class Admission:
         for one in names:
             if speaker_of(one) not in (None, host):
                 raise Refused(f"{host} speaks for {one}")
-        if len(self._checked) >= MAX_CHECKED:
+        self._names_checked += len(names)
+        if len(self._checked) >= MAX_CHECKED or self._names_checked > MAX_NAMES_CHECKED:
             self._checked.clear()
+            self._names_checked = len(names)
         self._checked.add((host, names))
 
 

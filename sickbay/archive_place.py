@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sickbay.schema import TABLES
+from sickbay.schema import TABLES, WINDOWED
 
 COARSE = "_1m"  # ends the name of a table of one-minute rows
 FACTS = (  # few rows, needed as long as the cluster lives: never too old

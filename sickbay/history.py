@@ -23,6 +23,8 @@ from sickbay.archive_place import Place, coarse, place, telemetry
 from sickbay.components import Kind
 from sickbay.log.reading import Logged
 from sickbay.messages import Incident, Message
+from sickbay.step_rows import by_step
+from sickbay.wide_features import widened
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -32,6 +34,7 @@ M = TypeVar("M", bound=Message)
 Moment: TypeAlias = datetime | int
 AHEAD = timedelta(seconds=2)  # a row's time is at most so much after its append time, by which files are kept
 SENT = ("sender", "incarnation", "sequence")
+MINUTE = timedelta(minutes=1)
 STRAY = 24  # the hour under which telemetry lies that came days late
 KEYS = ("component", "time", "step_ms")
 PLACE = ("day", "time", "component", "end_ms")
@@ -104,9 +107,25 @@ class History:
         """Outcomes of tests and repairs."""
         return _newest(self.scan("outcomes", since, until))
 
+    def step_series(self, job: str, since: Moment | None = None, until: Moment | None = None) -> pl.LazyFrame:
+        """One row per step of a job, out of what its ranks told: see `step_rows.by_step`."""
+        return by_step(self.steps(since, until).filter(pl.col("job") == job))
+
     def features(self, table: str, since: Moment | None = None, until: Moment | None = None) -> pl.LazyFrame:
         """Window features of one telemetry table: a row per component and window; `time` is the window's end."""
         return self.scan(f"features_{table}", since, until)
+
+    def wide_features(
+        self, table: str, since: Moment | None = None, until: Moment | None = None, width: timedelta = MINUTE
+    ) -> pl.LazyFrame:
+        """The same in wider windows, whole ones only, made from those of 10 s (see `wide_features.widened`): for hours
+        and days. `time` is the wide window's end."""
+        span = width // timedelta(milliseconds=1)
+        first = None if since is None else -(-_ms(since) // span) * span
+        last = None if until is None else (_ms(until) - 1) // span * span
+        rows = self.features(table, None if first is None else first - span + 1, None if last is None else last + 1)
+        time = pl.from_epoch("end_ms", "ms").dt.cast_time_unit("us").dt.replace_time_zone("UTC")
+        return widened(rows, span).select("component", time.alias("time"), pl.exclude("component"))
 
     def telemetry(
         self, table: str, since: Moment | None = None, until: Moment | None = None, where: pl.Expr | None = None
@@ -211,6 +230,10 @@ def moment(at: Moment) -> datetime:
     if isinstance(at, int):
         return datetime.fromtimestamp(at / 1000, UTC)
     return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+
+
+def _ms(at: Moment) -> int:
+    return (moment(at) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 
 def _newest(frame: pl.LazyFrame) -> pl.LazyFrame:

@@ -6,6 +6,7 @@
     post_mortem.flaps(history, since, until)                 which links went down most
     post_mortem.power_before(history, hosts, at)             what the accelerators drew before a hang
     post_mortem.changes_before(history, hosts, at)           who touched these hosts before
+    post_mortem.drift(history, "optic", "rx_power_dbm", since, until)  what left its own course, or runs off slowly
 
 Times are of UTC, as datetimes or in milliseconds.
 """
@@ -13,8 +14,10 @@ Times are of UTC, as datetimes or in milliseconds.
 from collections.abc import Collection, Iterable
 from datetime import UTC, date, datetime, timedelta
 
+import numpy as np
 import polars as pl
 
+from sickbay import own_history
 from sickbay.archive_place import telemetry
 from sickbay.components import Kind, Name
 from sickbay.history import History, Moment, NoArchive, moment, of_host, told
@@ -167,6 +170,36 @@ def _power(
     ]
     told_rows = by_minute(rows.select("component", "time", "step_ms", *names)).collect()
     return told_rows.filter(pl.any_horizontal(pl.col(name).is_not_null() for name in names)) if names else told_rows
+
+
+def drift(
+    history: History,
+    table: str,
+    column: str,
+    since: Moment,
+    until: Moment,
+    where: pl.Expr | None = None,
+    *,
+    floor: float = 0.0,
+) -> pl.DataFrame:
+    """How one feature of each component ran against its own past, by windows of a minute, those that left it furthest
+    first: `latest` and `at`, its `difference` from the median of the windows before, the same as a `deviation` in
+    robust standard deviations (of `floor` at least), `earlier` windows, and the `slope_per_hour` of all of them."""
+    wide = history.wide_features(table, since, until).filter(pl.lit(True) if where is None else where)
+    rows = wide.select("component", "end_ms", "time", column).drop_nulls().collect()
+    names, ends = rows["component"].unique().sort(), rows["end_ms"].unique().sort()
+    values = np.full((len(ends), len(names)), np.nan)
+    values[ends.search_sorted(rows["end_ms"]), names.search_sorted(rows["component"])] = rows[column]
+    latest = rows.group_by("component").agg(pl.col(column, "time").last()).sort("component")
+    run = own_history.change(own_history.newest_last(values), floor=floor)
+    found = latest.select(
+        "component", pl.col(column).alias("latest"), pl.col("time").alias("at"),
+        pl.Series("difference", run.difference).fill_nan(None),
+        pl.Series("deviation", run.deviation).fill_nan(None),
+        pl.Series("earlier", run.earlier),
+        pl.Series("slope_per_hour", 3600 * own_history.slope(values, ends.to_numpy())).fill_nan(None),
+    )  # fmt: skip
+    return found.sort(pl.col("deviation").abs(), "component", descending=[True, False], nulls_last=True)
 
 
 def changes_before(history: History, hosts: Collection[str], at: Moment, before: timedelta = WEEK) -> pl.DataFrame:

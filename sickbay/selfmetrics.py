@@ -15,7 +15,7 @@ OTHER = "other"
 PACKAGES = ("kernel", "collectors", "streams", "diagnosis", "remediation", "dashboards", "simulator")
 UNITS = (
     "seconds", "bytes", "records", "frames", "rows", "windows", "events", "lines", "claims", "incidents", "errors",
-    "actions", "targets", "alerts", "sources", "hours",
+    "actions", "hosts", "targets", "alerts", "sources", "hours",
 )  # fmt: skip
 
 # From an idle event's way (design: p99 <= 1 s) to a rebuild (<= 30 s) and a broker's outage (10 min).
@@ -77,8 +77,24 @@ ROWS_LATE = Metric("streams", "late", "rows", "counter", ("table",), "Rows that 
 WINDOWS_STALE = Metric(
     "streams", "stale", "windows", "counter", ("table",), "Windows closed before their side inputs were complete."
 )
+HOSTS_SILENT = Metric(
+    "streams",
+    "silent",
+    "hosts",
+    "gauge",
+    (),
+    "Hosts of this process's partitions not heard for over 30 s, but in the hour.",
+)
 ROWS_CLAMPED = Metric(
     "streams", "clamped", "rows", "counter", ("table",), "Rows stamped more than 2 s ahead of their append: clamped."
+)
+ROWS_BEYOND = Metric(
+    "streams",
+    "beyond",
+    "rows",
+    "counter",
+    ("table",),
+    "Rows left out: their sender names more parts than one may have.",
 )
 LOOKS = Metric("diagnosis", "look", "seconds", "histogram", (), "Time that a step of looks took, of which it had some.")
 LOG_TIME = Metric(
@@ -88,7 +104,13 @@ WINDOWS_BEHIND = Metric(
     "diagnosis", "left_out", "windows", "gauge", (), "One where windows are left out, as they are too far behind."
 )
 MESSAGES_DROPPED = Metric(
-    "diagnosis", "messages_dropped", "records", "gauge", (), "Events, steps and progress that memory had no room for."
+    "diagnosis", "messages_dropped", "records", "gauge", (), "Events and progress that memory had no room for."
+)
+STEPS_FOLDED = Metric(
+    "diagnosis", "steps_folded", "records", "gauge", (), "Steps that memory keeps as a row of their job and step only."
+)
+STEPS_LATE = Metric(
+    "diagnosis", "steps_late", "records", "gauge", (), "Steps told too late for the row of their job and step."
 )
 WINDOWS_CUT = Metric(
     "diagnosis", "cut", "windows", "gauge", (), "Windows that the newest look did without, as too much is of interest."
@@ -164,9 +186,9 @@ METRICS: tuple[Metric, ...] = (
     LOG_APPENDED, LOG_READ, LOG_ERRORS, LOG_COMMIT, LOG_LAG, LOG_HIDDEN, LOG_BLIND, LOG_DUPLICATE, LOG_MISSED,
     LOG_FOUND,
     WIRE_DECODED, WIRE_DROPPED, FORMATS_SKIPPED, PROBE_DURATION, PROBE_FAILED, SOURCE_STATE,
-    WINDOWS_CLOSED, ROWS_LATE, WINDOWS_STALE, ROWS_CLAMPED,
+    WINDOWS_CLOSED, ROWS_LATE, WINDOWS_STALE, ROWS_CLAMPED, ROWS_BEYOND, HOSTS_SILENT,
     CLAIMS_MADE, DETECTOR_ERRORS, INCIDENTS_OPEN, ONSET_TO_INCIDENT,
-    LOOKS, LOG_TIME, WINDOWS_BEHIND, MESSAGES_DROPPED, WINDOWS_CUT,
+    LOOKS, LOG_TIME, WINDOWS_BEHIND, MESSAGES_DROPPED, STEPS_FOLDED, STEPS_LATE, WINDOWS_CUT,
     SCHEDULER_ERRORS, ONSET_TO_HOLD,
     HEARTBEAT_AGE, DEAD_LETTERS, SPOOL_BYTES, SPOOL_DROPPED, EVENTS_SENT,
     SPOOL_AGE, LOG_AWAY, FRAMES_SENT, DIRECT_ALERTS,

@@ -32,6 +32,8 @@ from streams.archive_telemetry import LATE_MS
 Place = tuple[int, str, int, int]
 Sender = tuple[str, int, int]
 FRAME = ("append_ms", "topic", "partition", "offset", "key", "sender", "incarnation", "sequence")
+WHERE = ("append_ms", "partition", "offset", "record")
+SEALED = ("key", "sender", "incarnation", "sequence", "proved")  # not in every table
 SEEN: tuple[str, ...] = (EVENTS, STEPS, TOPOLOGY, PLACEMENT, CHANGES, CONTROL, TELEMETRY)  # by processors and detectors
 FACT_STEP, FULL_STEP = timedelta(days=1), timedelta(minutes=15)  # read at once
 _TABLES = {
@@ -89,12 +91,14 @@ def _appended(begin: datetime, end: datetime) -> pl.Expr:
 def _messages(history: History, table: str, topic: str) -> Read:
     def read(begin: datetime, end: datetime) -> Iterator[Kept]:
         rows = history.scan(table).filter(pl.col("day").is_between(begin.date(), end.date()), _appended(begin, end))
-        for row in rows.collect().iter_rows(named=True):
+        there = rows.collect_schema()
+        known = [*WHERE, *(name for name in SEALED if name in there)]
+        for row in rows.select(known).collect().iter_rows(named=True):
             value, sender = row["record"].encode(), row.get("sender")
             if sender is not None:
                 seal = Seal(host=sender, incarnation=row["incarnation"], sequence=row["sequence"])
                 value = sealed(value, seal)
-            key = (row["key"] or sender or "").encode()  # archives of before did not keep it
+            key = (row.get("key") or sender or "").encode()  # archives of before did not keep it
             yield Kept(Record(topic, row["partition"], row["offset"], row["append_ms"], key, value), row.get("proved"))
 
     return read

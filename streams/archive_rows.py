@@ -25,7 +25,7 @@ from sickbay.actions import Action, Control, Judged, Outcome
 from sickbay.admission import AGENTS, Admission, Refused, own_word, same_sender
 from sickbay.log import Record, Task
 from sickbay.messages import Change, Edge, Event, Evidence, Identity, Incident, Message, Placement, Progress, Step
-from sickbay.schema import TABLES
+from sickbay.schema import WINDOWED
 from sickbay.seal import Opened, opened
 from sickbay.topics import FEATURES
 from streams.feature_columns import CANNOT, features_of
@@ -75,7 +75,7 @@ class Row(NamedTuple):
 def tables_of(topic: str) -> dict[str, pl.Schema]:
     """The tables that a topic fills, with the columns they begin with (features get theirs as they come)."""
     if topic == FEATURES:
-        return {f"features_{name}": pl.Schema(PLACE | KEYS) for name in TABLES}
+        return {f"features_{name}": pl.Schema(PLACE | KEYS) for name in WINDOWED}
     sender = SENDER if topic in AGENTS else {}
     return {
         table: pl.Schema(PLACE | KEY | sender | _columns(kind) | {"record": pl.String()})

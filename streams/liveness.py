@@ -5,6 +5,7 @@ frame of a host is a sign of life, one that was sent twice too. A host that was 
 silent for an hour is told no more: it was taken away.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -19,7 +20,7 @@ SILENT_MS = 30_000  # three sending intervals of an agent, and some
 
 
 class Listening:
-    """The hosts of one telemetry partition. `last`: what the newest state told, as of the window's end `last_end_ms`."""
+    """The hosts of one telemetry partition. `last`: what the newest state told; windows up to `last_end_ms` are out."""
 
     def __init__(self, width_ms: int, last: Last | None = None, last_end_ms: int = 0) -> None:
         last = last or Last()
@@ -54,13 +55,16 @@ class Listening:
     def close(self, end_ms: int) -> tuple[Features, Last]:
         """What the window tells of every host that was heard in the hour before its end, and what is remembered."""
         window, self._done_ms = self._open.pop(end_ms, {}), end_ms
-        frames = {name(Kind.HOST, host): count for host, (count, _) in window.items()}
-        self._heard |= {name(Kind.HOST, host): at_ms for host, (_, at_ms) in window.items()}
+        frames = Counter[Name]()
+        for host, (count, at_ms) in window.items():
+            component = name(Kind.HOST, host)
+            frames[component] += count
+            self._heard[component] = max(at_ms, self._heard.get(component, 0))
         if len(self._heard) > MOST or end_ms - min(self._heard.values(), default=end_ms) >= FORGET_MS:
             newest = sorted((at_ms, host) for host, at_ms in self._heard.items() if end_ms - at_ms < FORGET_MS)
             self._heard = {host: at_ms for at_ms, host in newest[-MOST:]}
         names = tuple(sorted(self._heard))
         heard = np.array([self._heard[host] for host in names], np.int64)
-        values = np.array([end_ms - heard, [frames.get(host, 0) for host in names]], np.float32)
+        values = np.array([end_ms - heard, [frames[host] for host in names]], np.float32)
         self.silent = int(np.count_nonzero(end_ms - heard > SILENT_MS))
         return Features(names, LIVENESS.names, values), Last(names, heard, (), np.empty((len(names), 0), np.int64))

@@ -18,6 +18,7 @@ from streams.feature_record import Block, encode_parts
 from streams.side_inputs import Facts, owner_of
 from streams.window_core import Features
 
+MOST_BYTES = 3 << 20  # of a record: the topic takes 4 MiB
 OF_FABRIC = frozenset({"port", "optic"})  # tables whose rows go by plane
 
 
@@ -47,9 +48,10 @@ class Repartition:
     def records(
         self, table: str, end_ms: int, features: Features, facts: Facts, *, stale: bool
     ) -> Iterator[tuple[int, bytes]]:
-        """(partition, record) of each partition that gets rows of this window."""
+        """(partition, record) of each partition that gets rows of this window; of very many rows several records."""
         columns = "\n".join(features.columns).encode()
-        for part in self._split(table, end_ms, features.names, facts):
+        parts = self._split(table, end_ms, features.names, facts)
+        for part in (piece for part in parts for piece in _pieces(part, len(features.columns))):
             values = features.values[:, part.rows]
             block = Block(table, end_ms, part.names, features.columns, values, stale, self._upstream)
             yield part.partition, encode_parts(block, columns, part.blob)
@@ -66,6 +68,17 @@ class Repartition:
                 places = by_job(names, running, self._partitions)
             split = self._splits[table] = _Split(names, running, planes, _parts(names, places))
         return split.parts
+
+
+def _pieces(part: _Part, columns: int) -> Iterator[_Part]:
+    """The part, in as many records as it takes."""
+    if len(part.blob) + 4 * columns * len(part.names) <= MOST_BYTES or len(part.names) < 2:
+        yield part
+        return
+    half = len(part.names) // 2
+    for rows in (slice(None, half), slice(half, None)):
+        names = part.names[rows]
+        yield from _pieces(_Part(part.partition, part.rows[rows], names, "\n".join(names).encode()), columns)
 
 
 def by_job(names: Sequence[Name], running: PlacementView, partitions: int) -> list[int]:

@@ -29,7 +29,8 @@ _HEADS = 4  # pieces whose frames are remembered: what is told again comes withi
 
 
 class Batch(NamedTuple):
-    """What one partition took within a second. `record` carries the time only; `told` is what it would decode to."""
+    """What one partition took within a second, or a frame of it that only tells who sent it. `record` carries the time
+    and place; `told` is what it would decode to."""
 
     record: Record
     told: Decoded
@@ -47,16 +48,22 @@ class Pieces:
         self._heads: dict[str, list[pl.DataFrame]] = {}
 
     def cut(self, tables: Mapping[str, pl.DataFrame]) -> Iterator[Batch]:
-        """The batches of a piece by second and partition. `tables`: rows as `archive_read.full_rate` gives them."""
+        """The batches of a piece, second by second: first each frame as a sign of its sender's life, then the rows of
+        each partition. `tables`: rows as `archive_read.full_rate` gives them."""
         found: dict[tuple[int, int], list[tuple[int, Matrix]]] = {}
         for name, rows in tables.items():
             for second, partition, append_ms, matrix in _cut(name, self._once(name, rows)):
                 found.setdefault((second, partition), []).append((append_ms, matrix))
-        for (_, partition), parts in sorted(found.items(), key=lambda one: one[0]):
+        lives = _lives(tables.values())
+        life = next(lives, None)
+        for (second, partition), parts in sorted(found.items(), key=lambda one: one[0]):
+            while life is not None and life.record.append_ms // SECOND_MS <= second:
+                yield life
+                life = next(lives, None)
             append_ms = max(one for one, _ in parts)
-            record = Record(TELEMETRY, partition, 0, append_ms, b"*", b"*")
             told = Decoded([matrix for _, matrix in parts], first_ms=append_ms, last_ms=append_ms)
-            yield Batch(record, told)
+            yield Batch(Record(TELEMETRY, partition, 0, append_ms, b"*", b"*"), told)
+        yield from (life, *lives) if life is not None else ()
 
     def _once(self, name: str, rows: pl.DataFrame) -> pl.DataFrame:
         """The rows without frames that the log held a second time."""
@@ -71,6 +78,19 @@ class Pieces:
         if again.is_empty():
             return rows
         return rows.join(again, on=(*FRAME, "offset"), how="anti", maintain_order="left")
+
+
+def _lives(tables: Iterable[pl.DataFrame]) -> Iterator[Batch]:
+    """The frames of all tables without their rows, in the order of the log."""
+    place = ("append_ms", "partition", "offset", "sender", "incarnation", "sequence")
+    heads = [rows.select(place).unique() for rows in tables]
+    if not heads:
+        return
+    for append_ms, partition, offset, sender, incarnation, sequence in (
+        pl.concat(heads).unique().sort(place).iter_rows()
+    ):  # fmt: skip
+        record = Record(TELEMETRY, partition, offset, append_ms, b"*", b"*")
+        yield Batch(record, Decoded((), sender, incarnation, sequence))
 
 
 def _cut(table: str, rows: pl.DataFrame) -> Iterator[tuple[int, int, int, Matrix]]:

@@ -8,7 +8,7 @@ A record that a processor cannot take becomes a dead letter, in the same commit 
 """
 
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -38,6 +38,9 @@ from sickbay.log import (
 from sickbay.selfmetrics import SelfMetrics
 from sickbay.trouble import Trouble
 from streams.dead_letters import DeadLetters, reason_of
+
+COMMIT_BYTES = 8 << 20  # of outputs, and a record's more: then a step commits, as a slow broker must take it in time
+TAKE_S = 2.0  # of one step: what was polled and is not taken by then is left for the next one
 
 FATAL = (Replaced, Closed, LogDamaged, UnfitPlace, TooLarge, UnknownTopic)  # no retry mends these: the process must end
 
@@ -111,6 +114,7 @@ class Runner:
     troubled: bool = False  # the newest step failed and begins anew: wait a little
     trouble: Trouble = field(init=False)
     _open: dict[Task, _Open] = field(default_factory=dict)  # taken and not committed
+    _polled: deque[Record] = field(default_factory=deque)  # and not taken
     _committed_s: float = 0.0  # when, by the monotonic clock
     _mean: float = 0.0  # bytes of a record, of the newest poll
 
@@ -143,21 +147,33 @@ class Runner:
 
     def _step(self, limit: int, timeout_s: float) -> int:
         self._begin(self.log.assignment() - set(self.tasks))
-        batch = self._poll(self._room(limit), timeout_s)
-        for task in batch.revoked:
-            self._drop(task)
-        self._begin(batch.assigned)
-        for record in batch.records:
-            task = record.task
-            work = self._open.get(task)
-            if work is None:
-                work = self._open[task] = _Open(0)
-            work.outputs += self._take(record)
-            work.end = record.offset + 1
+        if not self._polled:
+            batch = self._poll(self._room(limit), timeout_s)
+            for task in batch.revoked:
+                self._drop(task)
+            self._begin(batch.assigned)
+            self._polled.extend(batch.records)
+            self._count(batch.records)
+        taken = self._taken_of_polled()
         if self._open and self._is_time():
             self._commit()
-        self._count(batch.records)
-        return len(batch.records)
+        return taken
+
+    def _taken_of_polled(self) -> int:
+        """Takes records, as many as one step and one commit have room for. Returns how many."""
+        began, size, number = time.monotonic(), 0, 0
+        while self._polled and size < COMMIT_BYTES and time.monotonic() - began < TAKE_S:
+            record = self._polled.popleft()
+            work = self._open.get(record.task)
+            if work is None:
+                work = self._open[record.task] = _Open(0)
+            for output in self._take(record):
+                work.outputs.append(output)
+                size += len(output.value or b"")
+            work.end = record.offset + 1
+            number += 1
+        self.records += number
+        return number
 
     def flush(self) -> None:
         """Commits what was taken, where that still is ours. Raises what no retry mends."""
@@ -188,6 +204,7 @@ class Runner:
     def _forget(self) -> None:
         self.tasks.clear()
         self._open.clear()
+        self._polled.clear()
 
     def _poll(self, limit: int, timeout_s: float) -> Batch:
         while True:  # each task is overtaken once: it stands at the oldest record then
@@ -277,7 +294,6 @@ class Runner:
             self.trouble.failed(error)
 
     def _count(self, records: Sequence[Record]) -> None:
-        self.records += len(records)
         if records and self.poll_bytes:
             self._mean = sum(len(record.value or b"") for record in records) / len(records)
         for topic, number in Counter(record.topic for record in records).items():

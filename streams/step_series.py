@@ -10,13 +10,15 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from sickbay.messages import Step
+from sickbay.step_rows import TOGETHER_MS
 
 LATENESS_MS = 15_000  # three sending intervals of an agent
-TOGETHER_MS = 15_000  # ranks meet in every step: words on one step that are further apart are of two attempts at it
 MOST_ROWS = 2_000_000  # open at once, 80 MB: a job of 100,000 ranks with 20 steps open
+WHOLE = 1 << 53  # numbers beyond it are no counts, and no float64 holds them
 NO_RANK = -1  # a training log that does not say whose line it is
 
 Ints = NDArray[np.int64]
@@ -48,10 +50,18 @@ class StepSeries(NamedTuple):
     per_work_ms: Floats
 
 
+def counts(one: Step) -> bool:
+    """Whether a message tells the time of a step: one with a usable duration, and of no other phase than a step itself
+    (a checkpoint, a load)."""
+    duration = one.duration_ms
+    return duration is not None and duration >= 0 and not one.phase and -WHOLE < one.step < WHOLE and (
+        one.rank is None or -WHOLE < one.rank < WHOLE
+    )  # fmt: skip
+
+
 def rows_of(steps: Iterable[Step], append_ms: int) -> StepRows:
-    """Messages as rows. Those without a usable duration, and other phases than a step itself (a checkpoint, a load),
-    tell no step time; those without a time get that of the record."""
-    told = [one for one in steps if one.duration_ms is not None and one.duration_ms >= 0 and not one.phase]
+    """Messages as rows, of those that tell a step time; those without a time get that of the record."""
+    told = [one for one in steps if counts(one)]
     return StepRows(
         np.array([one.step for one in told], np.int64),
         np.array([NO_RANK if one.rank is None else one.rank for one in told], np.int64),
@@ -137,6 +147,26 @@ def series(rows: StepRows) -> StepSeries:
     )
     order = np.lexsort((found.step, end_ms))
     return StepSeries._make(column[order] for column in found)
+
+
+FRAME = pl.Schema(
+    {
+        "job": pl.String, "step": pl.Int64, "end_ms": pl.Int64, "ranks": pl.Int64, "median_ms": pl.Float64,
+        "spread_ms": pl.Float64, "max_ms": pl.Float64, "slowest_rank": pl.Int64, "per_work_ms": pl.Float64,
+    }
+)  # fmt: skip
+
+
+def frame(jobs: Iterable[tuple[str, StepSeries]]) -> pl.DataFrame:
+    """The steps of several jobs as one frame: `job` and the columns of `StepSeries`; missing is null."""
+    told = [*jobs]
+    if not told:
+        return pl.DataFrame(schema=FRAME)
+    columns = StepSeries._make(np.concatenate(column) for column in zip(*(one for _, one in told), strict=True))
+    names = [name for name, one in told for _ in range(len(one.step))]
+    return pl.DataFrame({"job": names} | columns._asdict(), schema=FRAME).with_columns(
+        pl.col("per_work_ms").fill_nan(None)
+    )
 
 
 def _joined(*parts: StepRows) -> StepRows:

@@ -16,7 +16,7 @@ Computed in float64 (counters in int64), rounded to float32. Missing is NaN, nev
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import lt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,9 +128,17 @@ def _values(plan: _Plan, counts: Ints, counted: Increases, gauges: window_gauges
         elif kind == "min":
             values[place] = gauges.least[other]
         else:
-            values[place] = gauges.most[at] if other < 0 else gauges.most[at] - gauges.least[other]
+            values[place] = gauges.most[at] if other < 0 else _between(gauges.least[other], gauges.most[at])
     values += 0.0  # of 0.0 and -0.0 an extreme is the one or the other: no matter which came first
     return values
+
+
+_GREATEST = float(np.finfo(np.float32).max)
+
+
+def _between(least: NDArray[Any], most: NDArray[Any]) -> NDArray[Any]:
+    """How far apart they are: at most what a float32 holds, as nothing is infinite here."""
+    return np.minimum(most.astype(np.float64) - least, _GREATEST)
 
 
 def _plan(rows: Rows, counters: Sequence[str], table: Table, wanted: Sequence[str]) -> _Plan:

@@ -23,7 +23,8 @@ from sickbay.schema import WINDOWED
 from sickbay.topics import STATE
 from streams.window_core import Last
 
-MAX_ROWS = 16_384  # of a part: with the 14 counters of a port some 2.6 MB, and a topic takes 4 MiB
+MAX_ROWS = 16_384  # of a part: with the 14 counters of a port some 2.6 MB
+MOST_BYTES = 3 << 20  # of a part, however long the names: the topic takes 4 MiB
 MAX_COLUMNS = 512
 MAGIC = b"SBL2"
 
@@ -56,10 +57,21 @@ def table_of(key: bytes) -> str:
 
 def outputs(task: Task, table: str, end_ms: int, last: Last) -> Iterator[Output]:
     """The records of one table's state after the window that ends at `end_ms`."""
-    for part, start in enumerate(range(0, len(last.names), MAX_ROWS)):
-        rows = slice(start, start + MAX_ROWS)
-        some = Last(last.names[rows], last.at_ms[rows], last.columns, last.counters[rows])
-        yield Output(STATE, key_of(task, table, part), encode(table, end_ms, some), task.partition)
+    for part, payload in enumerate(_parts(table, end_ms, last)):
+        yield Output(STATE, key_of(task, table, part), payload, task.partition)
+
+
+def _parts(table: str, end_ms: int, last: Last) -> Iterator[bytes]:
+    """Halves, until each fits."""
+    rows = len(last.names)
+    if rows <= MAX_ROWS:
+        payload = encode(table, end_ms, last)
+        if rows and (len(payload) <= MOST_BYTES or rows < 2):
+            yield payload
+        if not rows or len(payload) <= MOST_BYTES or rows < 2:
+            return
+    for half in (slice(None, rows // 2), slice(rows // 2, None)):
+        yield from _parts(table, end_ms, Last(last.names[half], last.at_ms[half], last.columns, last.counters[half]))
 
 
 def encode(table: str, end_ms: int, last: Last) -> bytes:
@@ -113,7 +125,9 @@ def _keep(found: dict[str, list[tuple[int, _Part]]], record: Record) -> None:
     except ValueError:
         return
     parts = found.setdefault(part.table, [])
-    if parts and part.end_ms != parts[0][1].end_ms:  # a commit holds all parts of a window
+    if record.key.endswith(b"/0"):  # a commit holds all parts of a window, from the first one on
+        parts.clear()
+    if parts and part.end_ms != parts[0][1].end_ms:
         parts.clear()
     parts.append((record.offset, part))
 

@@ -11,16 +11,17 @@ from typing import NamedTuple
 
 from sickbay.frames import Matrix, samples_of
 from sickbay.log import Output, Receipt, Record, Task
-from sickbay.schema import TABLES, Samples
+from sickbay.schema import LIVENESS, TABLES, Samples
 from sickbay.sequences import Sequences
 from sickbay.topics import FEATURES, STATE, TOPICS
-from streams import window_core, window_state
+from streams import crowds, window_core, window_state
 from streams.feature_record import Clock, clock_key, encode_clock, key_of
+from streams.liveness import Listening
 from streams.open_windows import AHEAD_MS, LATENESS_MS, OpenWindows, wanted
 from streams.repartition import Repartition
 from streams.runner import Mark
 from streams.side_inputs import SIDE_MARGIN_MS, WAIT_MS, Facts, NoSides, Sides
-from streams.window_core import Last
+from streams.window_core import Features, Last
 from streams.window_counters import HORIZON_MS
 from streams.window_state import Kept
 from streams.windows import WIDTH_MS
@@ -63,8 +64,8 @@ _NOTHING = Packed(())
 
 
 class WindowTask:
-    """A `TaskProcessor` that puts out features. `counts`: closed, late, clamped, stale, duplicate, missed, found, by
-    table where known.
+    """A `TaskProcessor` that puts out features. `counts`: closed, late, clamped, stale, duplicate, missed, found,
+    beyond (see `crowds`), by table where known.
 
     After windows are out the clock of the task goes out too, to every partition of the features topic, so that whoever
     reads one knows how far it is.
@@ -99,6 +100,9 @@ class WindowTask:
         self.counts: Counter[tuple[str, str]] = Counter()
         for name, state in (kept or {}).items():
             self._last[name], self._states[name] = state.last, (state.end_ms, state.offset)
+        told = (kept or {}).get(LIVENESS.name)
+        heard_ms = max(mark.frontier_ms, told.end_ms if told else 0)
+        self._listening = Listening(width_ms, self._last.pop(LIVENESS.name, None), heard_ms)
 
     def take(self, record: Record) -> Iterator[Output]:
         """One record: its samples, then every window that its append time closes.
@@ -134,8 +138,8 @@ class WindowTask:
         for name in self._tables:
             self._settle(name)
         self._frontier_ms = frontier
-        ends = {end for windows in self._tables.values() for end in windows.ends}
-        self._due = sorted(end for end in ends if end <= frontier)
+        ends = {end for windows in self._tables.values() for end in windows.ends if end <= frontier}
+        self._due = sorted(ends.union(self._listening.due(frontier)))
         return True
 
     def _settle(self, name: str) -> None:
@@ -147,6 +151,9 @@ class WindowTask:
 
     def _add(self, record: Record, told: Decoded) -> None:
         if told.host:
+            end = self._listening.hear(told.host, record.append_ms)
+            if end is not None:
+                self._first.setdefault(end, record.offset)
             place = self._sequences.place(record.topic, told.host, told.incarnation, told.sequence)
             if not place.fresh:
                 self.counts["duplicate", ""] += 1
@@ -189,15 +196,31 @@ class WindowTask:
             self._due.pop(0)
             yield from self._closed(end, facts or self._sides.known(cutoff), stale=facts is None)
 
-    def _closed(self, end_ms: int, facts: Facts, *, stale: bool) -> Iterator[Output]:
+    @property
+    def silent(self) -> int:
+        """Hosts that were silent for long at the end of the newest window."""
+        return self._listening.silent
+
+    def _folded(self, end_ms: int) -> Iterator[tuple[str, Features, Last]]:
+        """The features of every table in a window that is over, and what is remembered beyond it."""
         for name, windows in self._tables.items():
             if end_ms not in windows.ends:
                 continue
             rows, names = windows.taken(end_ms)
+            before = self._last.get(name, Last())
+            rows, beyond = crowds.within(rows, names, before)
+            if beyond:
+                self.counts["beyond", name] += beyond
             features, last = window_core.close(
-                rows, names, self._last.get(name, Last()), TABLES[name], end_ms, self._width_ms, self._wanted[name]
+                rows, names, before, TABLES[name], end_ms, self._width_ms, self._wanted[name]
             )
             self._last[name] = last
+            yield name, features, last
+        if end_ms in self._listening.due(end_ms):
+            yield LIVENESS.name, *self._listening.close(end_ms)
+
+    def _closed(self, end_ms: int, facts: Facts, *, stale: bool) -> Iterator[Output]:
+        for name, features, last in self._folded(end_ms):
             self.counts["closed", name] += 1
             if stale:
                 self._stale = True

@@ -19,7 +19,7 @@ from sickbay.app.diagnosis_reading import Facts, Silence, named
 from sickbay.app.horizon import Horizon
 from sickbay.app.task_read import Stand, read_stand
 from sickbay.clock import rfc3339
-from sickbay.log import Batch, Log, LogError, OffsetOutOfRange, Output, Position, Task, TaskLog, tasks_of
+from sickbay.log import Batch, Log, LogError, OffsetOutOfRange, Output, Position, Record, Task, TaskLog, tasks_of
 from sickbay.messages import Incident
 from sickbay.selfmetrics import SelfMetrics
 from sickbay.trouble import Trouble
@@ -231,12 +231,17 @@ class Diagnoser:
             else:
                 self._next[task] = self._whence(task, positions.get(task))
             self._lead.seek(task, self._next[task])
-        self.fold.begin(stand, diagnosis_state.read(self._reader, self._log.topics))
+        self.fold.begin(stand, diagnosis_state.read(self._reader, self._log.topics, self._unreadable))
         self._begun = True
         if stand.frontier_ms:
             how = "with what it read standing by" if warm else "and reads half an hour again"
             took_s = time.monotonic() - began
             self._say(f"diagnosis: {self._name} leads from {rfc3339(stand.frontier_ms)} on, {how}: {took_s:.1f} s")
+
+    def _unreadable(self, record: Record) -> None:
+        """A part of what it knew is lost: it goes on without."""
+        self._metrics.count(selfmetrics.LOG_ERRORS, kind="BadState")
+        self._say(f"diagnosis: {record.topic}[{record.partition}] {record.offset}: a damaged state: goes on without it")
 
     def _whence(self, task: Task, position: Position | None) -> int:
         """Where the memory of a task begins."""

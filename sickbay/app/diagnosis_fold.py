@@ -207,6 +207,8 @@ class DiagnosisFold:
             before_ms, parts = at_ms - HORIZON_MS, self.judge.parts
             case = self.horizon.case(at_ms, before_ms=before_ms, frontier_ms=windows.frontier_ms, parts=parts)
             self._metrics.set(selfmetrics.MESSAGES_DROPPED, float(self.horizon.dropped))
+            self._metrics.set(selfmetrics.STEPS_FOLDED, float(self.horizon.steps.left_out))
+            self._metrics.set(selfmetrics.STEPS_LATE, float(self.horizon.steps.late))
             self._metrics.set(selfmetrics.WINDOWS_CUT, float(self.horizon.windows.cut))
             changed = self.judge.look(case, outputs)
             self._windows_ms = max(self._windows_ms, windows.frontier_ms)

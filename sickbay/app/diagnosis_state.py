@@ -2,7 +2,7 @@
 the ids of claims. Each is a compacted record of the state topic, written in the same commit as what follows from it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -11,7 +11,7 @@ from diagnosis.incidents import in_order
 from sickbay import messages
 from sickbay.app.incidents_topic import current
 from sickbay.app.standstill import is_ours
-from sickbay.log import Output, Reader, Task
+from sickbay.log import Output, Reader, Record, Task
 from sickbay.log.reading import records
 from sickbay.messages import Incident
 from sickbay.topics import STATE, Topic
@@ -63,20 +63,27 @@ def without_claims(at_ms: int, number: int, task: Task) -> Iterator[Output]:
         yield Output(STATE, KNOWN + f"{at_ms}/{part // IDS}".encode(), None, task.partition)
 
 
-def read(reader: Reader, topics: Mapping[str, Topic]) -> Memory:
-    """What stands in the log. Of a version that wrote no state: the incidents that it told."""
+def read(
+    reader: Reader, topics: Mapping[str, Topic], damaged: Callable[[Record], None] = lambda record: None
+) -> Memory:
+    """What stands in the log. Of a version that wrote no state: the incidents that it told. What is `damaged` is gone
+    without: an incident stands as it was told, a claim is made again."""
     bare: dict[str, Incident] = {}
     lists: dict[bytes, list[str]] = {}
+    lost = set[str]()
     for record in records(reader, task := task_of(topics), reader.bounds(task).begin):
         if not record.key.startswith(PREFIX):
             continue
-        bare.pop(record.key[len(INCIDENT) :].decode("utf-8", "replace"), None)
+        bare.pop(id_ := record.key[len(INCIDENT) :].decode("utf-8", "replace"), None)
         lists.pop(record.key, None)
-        if record.value and record.key.startswith(KNOWN):
-            lists[record.key] = _ids.decode(record.value)
-        elif record.value and isinstance(one := messages.decode(record.value), Incident):
-            bare[one.id] = one
+        lost.discard(id_)
+        try:
+            _keep(record, bare, lists)
+        except ValueError:
+            damaged(record)
+            lost.add(id_)
     told = current(reader)[0]
+    bare |= {id_: messages.replace(told[id_], plan=()) for id_ in lost & told.keys()}
     if not bare and not lists:
         bare = {id_: one for id_, one in told.items() if not is_ours(one)}
     known, noted = dict[str, int](), dict[int, int]()
@@ -85,6 +92,15 @@ def read(reader: Reader, topics: Mapping[str, Topic]) -> Memory:
         known |= dict.fromkeys(ids, at_ms)
     standing = in_order(told[id_] for id_ in bare if id_ in told)
     return Memory(in_order(bare.values()), standing, known, noted)
+
+
+def _keep(record: Record, bare: dict[str, Incident], lists: dict[bytes, list[str]]) -> None:
+    """Raises ValueError for what is damaged."""
+    if record.value and record.key.startswith(KNOWN):
+        _at_ms(record.key)
+        lists[record.key] = _ids.decode(record.value)
+    elif record.value and record.key.startswith(INCIDENT) and isinstance(one := messages.decode(record.value), Incident):
+        bare[record.key[len(INCIDENT) :].decode("utf-8", "replace")] = one
 
 
 def _at_ms(key: bytes) -> int:

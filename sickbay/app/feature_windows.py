@@ -14,7 +14,7 @@ import polars as pl
 
 from diagnosis import screen
 from diagnosis.frames import names_of
-from diagnosis.screen import CARDS, HOSTS, OPTICS, PORTS, READ, Mask, OpticScreen, Places, PortScreen
+from diagnosis.screen import CARDS, HOSTS, LIVENESS, OPTICS, PORTS, READ, Mask, OpticScreen, Places, PortScreen
 from diagnosis.wide import SEES, TOLD, Wide
 from sickbay.app.card_screen import EVER_MS, CardScreen, Owners, values_of
 from sickbay.app.interest import About, Interest
@@ -187,6 +187,8 @@ class FeatureWindows:
         elif name == HOSTS:
             self._see(TOLD, end_ms, screen.told(values, window.present), HOSTS)
             found = screen.clocks_off(values, rows)
+        elif name == LIVENESS:
+            found = screen.silent(values, rows)
         elif name == PORTS:
             found = self._ports.take(values, rows, end_ms, self._span_ms, self.window_ms, self._paired(name))
             _, senders, held = screen.pauses(values, rows, self.window_ms)

@@ -21,6 +21,7 @@ from sickbay import actions, messages
 from sickbay.actions import Control
 from sickbay.app.feature_windows import FeatureWindows
 from sickbay.app.interest import About
+from sickbay.app.kept_steps import KeptSteps
 from sickbay.cohorts import runs
 from sickbay.components import Kind, Name
 from sickbay.edges import log_key
@@ -37,11 +38,12 @@ from streams.windows import WIDTH_MS
 
 HORIZON_MS = 30 * 60_000  # a job's own time-out and its aftermath fit in
 SEVERE = frozenset({Severity.ERROR, Severity.FATAL})  # such an event is looked at without waiting for its window
+SOON_MS = 60_000  # a window is told after its end, by clocks of brokers that may be apart
 # A carrier is told at once, that a person closed its port by a further word of the switch: such losses wait for it.
 ORDERED, ORDER_MS = frozenset({"port.down"}), 4_000
 MEMORY_MS = 24 * 3_600_000  # of changes and declared work: what was touched in the day before
 MAX_CHANGES, MAX_CONTROLS = 10_000, 10_000
-MAX_EVENTS, MAX_STEPS, MAX_PROGRESS = 20_000, 100_000, 50_000  # of the newest; of events the severe stay longest
+MAX_EVENTS, MAX_PROGRESS = 20_000, 50_000  # of the newest; of events the severe stay longest
 
 Dated = TypeVar("Dated", Event, Step, Progress, Change)
 
@@ -53,7 +55,7 @@ class Horizon:
     window_ms: int = WIDTH_MS
     severe: "deque[tuple[int, Event]]" = field(init=False)  # each with its time, else that of its append
     others: "deque[tuple[int, Event]]" = field(init=False)
-    steps: "deque[tuple[int, Step]]" = field(init=False)
+    steps: KeptSteps = field(default_factory=KeptSteps)
     progress: "deque[tuple[int, Progress]]" = field(init=False)
     identities: dict[bytes, Identity] = field(default_factory=dict)
     placements: Placements = field(default_factory=Placements)
@@ -77,7 +79,7 @@ class Horizon:
         self.windows = FeatureWindows(self.window_ms)
         # Which ones fit is decided by their order in the log alone: not by when somebody looked.
         self.severe, self.others = deque(maxlen=MAX_EVENTS), deque(maxlen=MAX_EVENTS)
-        self.steps, self.progress = deque(maxlen=MAX_STEPS), deque(maxlen=MAX_PROGRESS)
+        self.progress = deque(maxlen=MAX_PROGRESS)
 
     @property
     def events(self) -> list[tuple[int, Event]]:
@@ -100,6 +102,8 @@ class Horizon:
             return False
         if record.topic == FEATURES:
             block = decode_features(record.value)
+            if not 0 <= block.end_ms <= record.append_ms + SOON_MS:  # would never be forgotten
+                raise ValueError(f"a window that ends at {block.end_ms}, told at {record.append_ms}")
             self.windows.add(block)
             return False
         return self._message(message or messages.decode(record.value), record)
@@ -109,7 +113,7 @@ class Horizon:
             case Event():
                 return self._event(*dated(message, record.append_ms))
             case Step():
-                self._keep(self.steps, dated(message, record.append_ms))
+                self.steps.take(*dated(message, record.append_ms), record.append_ms)
             case Progress():
                 self._keep(self.progress, dated(message, record.append_ms))
                 return True
@@ -156,6 +160,7 @@ class Horizon:
         at `frontier_ms` or before are told: later ones are not whole yet. `parts`: what open incidents rest on."""
         self.forget(now_ms - HORIZON_MS if before_ms is None else before_ms)
         self.settle()
+        self.steps.clock(now_ms)
         events = in_order(self._told(now_ms))
         far = self.topology.at(None).other_end
         named = [one.component for one in events]
@@ -165,7 +170,8 @@ class Horizon:
             now_ms=now_ms,
             events=tuple(in_context(events)),
             progress=tuple(one for _, one in self._told_of(self.progress)),
-            steps=tuple(step for _, step in self._told_of(self.steps)),
+            steps=tuple(self.steps.steps(self._before_ms)),
+            step_series=self.steps.series(self._before_ms),
             identities=tuple(self.identities.values()),
             features=told.features,
             wide=told.wide,
@@ -258,7 +264,7 @@ class Horizon:
         self.windows.forget(before_ms)
         _drop(self.severe, before_ms)
         _drop(self.others, before_ms)
-        _drop(self.steps, before_ms)
+        self.steps.forget(before_ms)
         _drop(self.progress, before_ms)
 
 

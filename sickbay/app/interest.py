@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from diagnosis.screen import CARDS, HOSTS, OPTICS, PORTS, Places
+from diagnosis.screen import CARDS, HOSTS, LIVENESS, OPTICS, PORTS, Places
 from sickbay.app.card_screen import Owners, hosts_of
 from sickbay.app.window_table import WindowTable
 from sickbay.components import Name
@@ -39,13 +39,16 @@ class Interest:
     def rows(self, about: About, jobs: frozenset[str], ends: Mapping[str, list[int]]) -> dict[str, Places]:
         """The rows of interest by table."""
         found = {}
-        for name in self.tables.keys() & {CARDS, PORTS, OPTICS, HOSTS}:
+        for name in self.tables.keys() & {CARDS, PORTS, OPTICS, HOSTS, LIVENESS}:
             told = ends[name]
             marked = np.flatnonzero(self.until[name] >= (told[0] if told else 0))
             found[name] = [marked, self._places(name, (*about.components, *about.parts))]
         if CARDS in found:
             hosts = self._hosts_of(jobs, about.placements)
             found[CARDS].append(np.flatnonzero(np.isin(self.owner[CARDS], hosts)))
+        if LIVENESS in found and HOSTS in found:
+            silent = [self.tables[LIVENESS].names[row] for row in found[LIVENESS][0]]
+            found[HOSTS].append(self._places(HOSTS, silent))
         if PORTS in found:
             found[PORTS] += [rows for end in ends[PORTS] for rows in self.pauses.get(end, ())]
         wanted = {name: np.unique(np.concatenate(rows)) for name, rows in found.items()}

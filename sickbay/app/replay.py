@@ -29,8 +29,6 @@ from streams.runner import Mark
 from streams.side_inputs import Facts, Told, Versions
 from streams.window_task import Decoded, WindowTask
 
-SECOND_MS = 1_000
-
 
 class Said(NamedTuple):
     """A record that was put out: by the look at `at_ms`, in an archive when the log took it."""

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from sickbay.app.replay_archive import Span
 from sickbay.app.replay_compare import Differs, HoldDiffers, Outcome, holding, steps
 from sickbay.app.replay_holds import Hold
+from sickbay.app.replay_span import Span
 from sickbay.clock import rfc3339
 from sickbay.messages import Incident
 

@@ -50,7 +50,7 @@ IDLE_S = 0.05  # between two looks that found nothing
 AGAIN_S = 1.0  # between two attempts to make a stage while the log does not answer
 DRAIN_S = 20.0  # for a stage to end in good order
 CALL_S = 10.0  # for one call of the log, as poll or commit: one that fails of itself takes 7 s
-STEP_S = 20.0  # for one step, which may have a poll and a commit that fail slowly; what takes longer hangs
+STEP_S = 20.0  # without a step or a call of the log that succeeds: such a stage hangs; a slow machine alone is no fault
 READY_S = 10.0  # since the newest step of a stage that counts as at work
 ASLEEP_S = 2.0  # between two looks of the watchdog, which are 0.2 s apart: the whole process stood still meanwhile
 
@@ -119,9 +119,10 @@ class Service:
         if (longest := self._calls.longest(now)) is not None and longest[1] > self.call_s:
             return f"{longest[0].stage}: one {longest[0].what} takes over {self.call_s:.0f} s"
         for name, beat in list(self.beats.items()):
+            beat = max(beat, self._calls.done.get(name, 0.0))
             most_s = max(self.step_s, self.longer.get(name, 0.0))
             if now - beat > most_s:
-                return f"{name}: one step takes over {most_s:.0f} s"
+                return f"{name}: one step takes over {most_s:.0f} s, with nothing done"
         return ""
 
     def _ended(self, threads: Sequence[threading.Thread]) -> int:

@@ -86,6 +86,7 @@ _COUNTED: Mapping[str, tuple[Metric, str]] = {  # what a window task counts: the
     "late": (selfmetrics.ROWS_LATE, "table"),
     "stale": (selfmetrics.WINDOWS_STALE, "table"),
     "clamped": (selfmetrics.ROWS_CLAMPED, "table"),
+    "beyond": (selfmetrics.ROWS_BEYOND, "table"),
     "missed": (selfmetrics.LOG_MISSED, "topic"),
     "found": (selfmetrics.LOG_FOUND, "topic"),
     "duplicate": (selfmetrics.LOG_DUPLICATE, "topic"),
@@ -112,9 +113,10 @@ class Windows:
     def step(self, now_ms: int) -> bool:
         """One poll and one commit."""
         taken = self._runner.step(POLL_RECORDS, POLL_S)
-        for task in self._runner.held.values():
-            if isinstance(task, WindowTask) and task.counts:
-                count(self._metrics, task)
+        tasks = [task for task in self._runner.held.values() if isinstance(task, WindowTask)]
+        for task in tasks:
+            count(self._metrics, task)
+        self._metrics.set(selfmetrics.HOSTS_SILENT, sum(task.silent for task in tasks))
         if self._runner.troubled:
             time.sleep(TROUBLE_S)
         return taken > 0

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from sickbay.log import Appender, Batch, Log, Output, Position, Reader, Receipt, Task, TaskLog
+from sickbay.log import Appender, Batch, Bounds, Ends, Log, Output, Position, Reader, Receipt, Record, Task, TaskLog
 from sickbay.topics import Topic
 
 
@@ -24,6 +24,7 @@ class Calls:
     """The calls under way, by thread. Safe between threads: each writes its own entry only."""
 
     open: dict[int, Call] = field(default_factory=dict)
+    done: dict[str, float] = field(default_factory=dict)  # stage: when its newest call succeeded
 
     @contextmanager
     def under_way(self, what: str) -> Iterator[None]:
@@ -33,8 +34,13 @@ class Calls:
         self.open[key] = Call(thread.name, what, time.monotonic())
         try:
             yield
+            self.goes_on()
         finally:
             self.open.pop(key, None)
+
+    def goes_on(self) -> None:
+        """The stage of this thread has something done: its step takes long, but does not hang."""
+        self.done[threading.current_thread().name] = time.monotonic()
 
     def longest(self, now: float) -> tuple[Call, float] | None:
         """The call that is open for the longest time, and for how long."""
@@ -68,7 +74,7 @@ class WatchedLog:
 
     def reader(self) -> Reader:
         """A reader."""
-        return self._log.reader()
+        return WatchedReader(self._log.reader(), self._calls)
 
     def join(self, group: str, topics: Iterable[str], member: str) -> "WatchedTasks":
         """Become `member` of `group` over `topics`."""
@@ -81,6 +87,35 @@ class WatchedLog:
     def close(self) -> None:
         """Let go of everything."""
         self._log.close()
+
+
+class WatchedReader:
+    """A `Reader` whose reads count as work: what is read once, as a large cluster's topology, takes its time."""
+
+    def __init__(self, reader: Reader, calls: Calls) -> None:
+        self._reader, self._calls = reader, calls
+
+    def bounds(self, task: Task) -> Bounds:
+        """The offsets that are kept."""
+        return self._reader.bounds(task)
+
+    def read(self, task: Task, offset: int, limit: int = 500) -> list[Record]:
+        """Up to `limit` records from `offset` on."""
+        found = self._reader.read(task, offset, limit)
+        self._calls.goes_on()
+        return found
+
+    def committed(self, group: str, task: Task) -> Position | None:
+        """What a group committed."""
+        return self._reader.committed(group, task)
+
+    def positions(self, group: str, tasks: Sequence[Task]) -> dict[Task, Position]:
+        """What a group committed, of those where it did."""
+        return self._reader.positions(group, tasks)
+
+    def ends(self, tasks: Sequence[Task]) -> dict[Task, Ends]:
+        """Where the tasks end."""
+        return self._reader.ends(tasks)
 
 
 class WatchedTasks:

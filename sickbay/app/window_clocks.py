@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from streams.feature_record import Clock
 from streams.upstream import Upstreams
 
+AHEAD_MS = 2_000  # that the clocks of two brokers may be apart
 Told = tuple[int, int]  # a clock of all upstreams, and the append time of the record that completed it
 
 
@@ -30,9 +31,10 @@ class WindowClocks:
         self._told = [0] * self.partitions
 
     def heard(self, partition: int, append_ms: int, clock: Clock) -> None:
-        """One clock record."""
+        """One clock record. It is told after it was: one that is further ahead says no more than that moment, or a
+        single wrong one would tell all windows to come as closed."""
         before = self._clocks[partition].complete_ms
-        self._clocks[partition].heard(clock.upstream, clock.clock_ms)
+        self._clocks[partition].heard(clock.upstream, min(clock.clock_ms, append_ms + AHEAD_MS))
         if (told := self._clocks[partition].complete_ms) > before:
             self._news[partition].append((told, append_ms))
 

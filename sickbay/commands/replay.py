@@ -11,8 +11,8 @@ from sickbay.commands.settings import ConfigFile, settings_of
 
 if TYPE_CHECKING:
     from sickbay.app.replay import Run
-    from sickbay.app.replay_archive import Span
     from sickbay.app.replay_report import Told
+    from sickbay.app.replay_span import Span
     from sickbay.history import History
     from sickbay.settings import Config
 
@@ -89,7 +89,8 @@ def _told(archive: str, begin_ms: int, end_ms: int, speed: float, configs: "list
     from deltalake.exceptions import DeltaError
 
     from sickbay.app.replay import Run
-    from sickbay.app.replay_archive import memory, span
+    from sickbay.app.replay_archive import memory
+    from sickbay.app.replay_span import span, window_notes
     from sickbay.archive_place import place
     from sickbay.history import History
 
@@ -97,13 +98,13 @@ def _told(archive: str, begin_ms: int, end_ms: int, speed: float, configs: "list
     try:
         history = History(place(archive, keys.endpoint, keys.region))
         found = span(history, begin_ms, end_ms)
+        found = _noted(found, *window_notes(history, found, configs[0].windows))
         before = memory(history, found.cut_ms)
         runs = [Run(one, found.cut_ms, before) for one in configs]
         reached_ms = _run(history, found, runs, speed)
         stopped = reached_ms < found.until_ms
         if stopped:
-            notes = (*found.notes, "stopped by hand: compared is what was replayed until then")
-            found = _until(found, reached_ms, notes)
+            found = _noted(found, "stopped by hand: compared is what was replayed until then", until_ms=reached_ms)
         told = _compared(history, found, runs)
     except pl.exceptions.ColumnNotFoundError as error:
         raise ValueError(
@@ -114,10 +115,11 @@ def _told(archive: str, begin_ms: int, end_ms: int, speed: float, configs: "list
     return told, INTERRUPTED if stopped else 0 if told.equal else DIFFERS
 
 
-def _until(found: "Span", until_ms: int, notes: tuple[str, ...]) -> "Span":
+def _noted(found: "Span", *notes: str, until_ms: int = 0) -> "Span":
     from dataclasses import replace
 
-    return replace(found, until_ms=max(found.since_ms, until_ms), notes=notes)
+    until_ms = max(found.since_ms, until_ms) if until_ms else found.until_ms
+    return replace(found, until_ms=until_ms, notes=(*found.notes, *notes))
 
 
 def _run(history: "History", found: "Span", runs: "list[Run]", speed: float) -> int:

@@ -22,6 +22,7 @@ SETUP_S = 20.0  # for what is done once, before any stage works: making topics, 
 CLIENT = "sickbay"
 FETCH_WAIT_MS = 100  # a broker without news answers after so long; news are answered at once
 AHEAD_KBYTES = 16 * KIB  # fetched ahead of a processor
+FETCH_BYTES, LEAST_BYTES = 16 * MIB, 128 * KIB  # of one answer, and of one partition in it
 OVERHEAD = 512  # bytes that a record may take beside key and value: batch header, lengths, time, offset
 
 log = logging.getLogger("sickbay.log.kafka")
@@ -104,8 +105,11 @@ def properties(settings: LogSettings, **more: object) -> dict[str, object]:
     return found | {name.replace("_", "."): value for name, value in more.items()}
 
 
-def fetching(settings: LogSettings, largest: int) -> dict[str, object]:
-    """What every consumer is told."""
+def fetching(settings: LogSettings, largest: int, partitions: int = 4) -> dict[str, object]:
+    """What every consumer is told. One answer has room for all `partitions` that it reads: the client asks for them in
+    turns that move on by one only, so that those which found no room in the last answer may wait for half a minute.
+    """
+    most = max(FETCH_BYTES, largest + 4 * KIB)
     return properties(
         settings,
         enable_auto_commit=False,
@@ -114,10 +118,11 @@ def fetching(settings: LogSettings, largest: int) -> dict[str, object]:
         isolation_level="read_committed",
         enable_partition_eof=True,
         fetch_wait_max_ms=FETCH_WAIT_MS,
-        max_partition_fetch_bytes=max(MIB, largest + 4 * KIB),
+        # A larger record comes all the same: the broker sends the first one whole.
+        max_partition_fetch_bytes=max(LEAST_BYTES, FETCH_BYTES // partitions),
         queued_max_messages_kbytes=AHEAD_KBYTES,
-        fetch_max_bytes=max(16 * MIB, largest + 4 * KIB),
-    ) | {"receive.message.max.bytes": max(16 * MIB, largest + 4 * KIB) + MIB}
+        fetch_max_bytes=most,
+    ) | {"receive.message.max.bytes": most + MIB}
 
 
 def arguments(settings: LogSettings, **more: object) -> dict[str, object]:

@@ -87,7 +87,8 @@ class KafkaTasks:
 
     def _fetching(self) -> dict[str, object]:
         largest = max((self._topics[name].max_bytes for name in self._names), default=MIB)
-        return fetching(self._settings, largest) | {"group.id": self._settings.prefix + self.group}
+        partitions = sum(self._topics[name].partitions for name in self._names)
+        return fetching(self._settings, largest, max(4, partitions)) | {"group.id": self._settings.prefix + self.group}
 
     def _joined(self, names: Iterable[str]) -> Any:
         patience = self._patience

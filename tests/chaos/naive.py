@@ -17,7 +17,7 @@ from sickbay.layouts import Schemas, decoded
 from sickbay.log import Log, Record
 from sickbay.messages import Placement
 from sickbay.placement import Placements
-from sickbay.schema import TABLES
+from sickbay.schema import LIVENESS, TABLES
 from sickbay.topics import FEATURES, PLACEMENT, SCHEMAS, TELEMETRY, partition_of
 from streams.feature_record import decode, is_clock
 from streams.open_windows import AHEAD_MS, wanted
@@ -59,23 +59,42 @@ def windows(log: Log, admission: Admission) -> tuple[Windows, int]:
     schemas, places, late = schemas_of(log), Places(log, admission), 0
     for task, position in positions(log, WINDOWS_GROUP, [TELEMETRY]).items():
         rows: dict[str, list[Row]] = {table: [] for table in TABLES}
-        clock, heard = 0, set[tuple[str, int]]()
+        clock, heard, signs = 0, set[tuple[str, int]](), defaultdict[str, list[int]](list)
         for record in everything(log, TELEMETRY):
             if record.task != task or record.offset >= position.offset:
                 continue
             clock = max(clock, record.append_ms)
             for frame in frames(log, admission, record, schemas):
+                signs[f"host:{frame.host}"].append(record.append_ms)
                 if (frame.host, frame.sequence) in heard:
                     continue
                 heard.add((frame.host, frame.sequence))
                 for matrix in frame.tables:
                     late += _rows(matrix, record.append_ms, clock, rows)
+        for end, silence in silences(signs, _frontier(clock)):
+            for component, values in silence.items():
+                found[places.of(component, end), task.partition, LIVENESS.name, end][component] = values
         for table, told in rows.items():
             for (component, end), values in loops(told, TABLES[table], WIDTH_MS).items():
                 if end <= _frontier(clock):
                     chosen = {name: value for name, value in values.items() if name in wanted(TABLES[table])}
                     found[places.of(component, end), task.partition, table, end][component] = chosen
     return dict(found), late
+
+
+def silences(signs: dict[str, list[int]], until_ms: int) -> Iterator[tuple[int, dict[str, dict[str, float]]]]:
+    """By window how long each host had been silent, of those that were heard in the hour before."""
+    first = min((min(told) for told in signs.values()), default=until_ms)
+    for end in range((first // WIDTH_MS + 1) * WIDTH_MS, until_ms + 1, WIDTH_MS):
+        before = {host: [at for at in told if end - 3_600_000 < at < end] for host, told in signs.items()}
+        yield (
+            end,
+            {
+                host: {"silent_ms": float(end - max(at)), "frames": float(sum(one >= end - WIDTH_MS for one in at))}
+                for host, at in before.items()
+                if at
+            },
+        )
 
 
 def _frontier(clock_ms: int) -> int:

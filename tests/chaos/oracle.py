@@ -5,10 +5,11 @@ the facts alone; what diagnosis says from events, steps, facts and windows; clai
 state; rows of the archive. Features are also computed by plain loops that share no code with the windows.
 """
 
+import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from sickbay.admission import Admission
 from sickbay.app.diagnoser import GROUP, newest
@@ -18,7 +19,7 @@ from sickbay.app.explicit import GROUP as EXPLICIT
 from sickbay.app.explicit import explicit_maker
 from sickbay.app.live import WINDOWS_GROUP, FrameReader
 from sickbay.app.task_read import Stand
-from sickbay.log import Log, Output, Position, Record, Task, tasks_of
+from sickbay.log import Log, LogBusy, Output, Position, Record, Task, tasks_of
 from sickbay.log.reading import records
 from sickbay.messages import Edge, Placement
 from sickbay.topics import (
@@ -41,6 +42,8 @@ from streams.window_task import WindowTask
 from tests.chaos.site import LATENESS_MS, WIDTH_MS
 
 Pair: TypeAlias = tuple[bytes, bytes | None]
+PATIENCE_S = 60.0
+T = TypeVar("T")
 Place: TypeAlias = tuple[int, int]  # features partition, upstream partition
 
 
@@ -78,9 +81,23 @@ class Words:
 
 def everything(log: Log, *topics: str) -> Iterator[Record]:
     """All records of the topics, task by task."""
-    reader = log.reader()
     for task in tasks_of(log.topics, topics):
-        yield from records(reader, task)
+        yield from whole(log, task)
+
+
+def whole(log: Log, task: Task) -> list[Record]:
+    """All records of a task, by one who has patience with a broker that is as busy as the machine."""
+    return _patiently(lambda: list(records(log.reader(), task)))
+
+
+def _patiently(ask: Callable[[], T]) -> T:
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return ask()
+        except LogBusy:
+            if time.monotonic() > until:
+                raise
 
 
 def written(log: Log) -> Words:
@@ -93,7 +110,7 @@ def written(log: Log) -> Words:
 
 def positions(log: Log, group: str, topics: Sequence[str]) -> dict[Task, Position]:
     """How far a group came, of those tasks that it ever committed."""
-    return log.reader().positions(group, tasks_of(log.topics, topics))
+    return _patiently(lambda: log.reader().positions(group, tasks_of(log.topics, topics)))
 
 
 def expected(log: Log, admission: Admission) -> Words:
@@ -106,7 +123,7 @@ def expected(log: Log, admission: Admission) -> Words:
 
 
 def _upto(log: Log, task: Task, end: int) -> Iterator[Record]:
-    return (record for record in records(log.reader(), task) if record.offset < end)
+    return (record for record in whole(log, task) if record.offset < end)
 
 
 def _folded(processor: TaskProcessor, told: Iterable[Record], letters: bool = True) -> Iterator[Output]:

@@ -36,10 +36,11 @@ def card(host: str, place: int = 0) -> str:
 def lost_card(owner: str, at_ms: int, **fields: Any) -> Event:
     row = event_kinds()["accelerator.off_bus"]
     given: dict[str, Any] = {
-        "severity": row.severity, "blame": row.blame, "path": f"{owner}/kmsg", "line": 7, "code": "79", "host": owner,
-        "seen_ms": at_ms, "message": "fell off the bus",
+        "component": card(owner), "kind": "accelerator.off_bus", "at_ms": at_ms, "seen_ms": at_ms, "code": "79",
+        "severity": row.severity, "blame": row.blame, "path": f"{owner}/kmsg", "line": 7, "host": owner,
+        "message": "fell off the bus",
     }  # fmt: skip
-    return Event(**({"component": card(owner), "kind": "accelerator.off_bus", "at_ms": at_ms} | given | fields))
+    return Event(**(given | fields))
 
 
 @dataclass

@@ -114,6 +114,17 @@ def test_names_that_come_later_move_what_was_told_before() -> None:
     assert look(found, a="z").rows() == [("port:h/z", 10, 1.0), ("port:h/z", 20, 0.0)]
 
 
+def test_of_silent_hosts_all_their_own_rows_are_given_out() -> None:
+    found = FeatureWindows(W, few_rows=0)
+    hosts = ("host:a", "host:b")
+    found.add(Block("host", 10, hosts, ("load_1m",), np.ones((1, 2), np.float32)))
+    assert "host" not in found.look(None).features
+    found.add(Block("liveness", 20, hosts, ("silent_ms", "frames"), np.array([[500, 41_000], [9, 0]], np.float32)))
+    told = found.look(None).features
+    assert told["host"]["component"].to_list() == ["host:b"]
+    assert told["liveness"].rows() == [("host:b", 20, 41_000.0, 0.0)]
+
+
 def test_columns_that_say_the_same_are_kept_once() -> None:
     found = FeatureWindows(W)
     for end in (10, 20, 30):

@@ -18,7 +18,7 @@ from sickbay.components import Kind, name
 from sickbay.log import driving, tick
 from sickbay.log.memory import MemoryLog
 from sickbay.messages import Edge, Relation
-from sickbay.schema import TABLES
+from sickbay.schema import TABLES, WINDOWED
 from sickbay.selfmetrics import SelfMetrics
 from sickbay.topics import TELEMETRY, TOPOLOGY
 from streams.archive_rows import Reading
@@ -188,5 +188,5 @@ def test_a_row_of_every_table_of_the_schema_passes_admission_and_windows() -> No
         site.rows[table.name] = {name(Kind(table.component), *part.split("/")): {column: 1.0}}
     site.run(40)
     found = {table for table, frame in site.case().features.items() if frame.height}
-    assert found == set(TABLES)
+    assert found == set(WINDOWED)
     assert only(site.log, DEADLETTER) == []

@@ -16,11 +16,11 @@ from sickbay.history import History, NoArchive
 from sickbay.layouts import Schemas, layout_of
 from sickbay.log import Record
 from sickbay.log.memory import MemoryLog
-from sickbay.messages import Change, Edge, Event, Placement, RankPlace, Relation
+from sickbay.messages import Change, Edge, Event, Placement, RankPlace, Relation, Step
 from sickbay.schema import TABLES, Samples
 from sickbay.seal import Seal, opened, sealed
 from sickbay.selfmetrics import SelfMetrics
-from sickbay.topics import CHANGES, EVENTS, FEATURES, PLACEMENT, SCHEMAS, TELEMETRY, TOPOLOGY
+from sickbay.topics import CHANGES, EVENTS, FEATURES, PLACEMENT, SCHEMAS, STEPS, TELEMETRY, TOPOLOGY
 from streams.archive import Archive
 from streams.archive_read import records
 from streams.feature_record import encode_frame
@@ -128,6 +128,46 @@ def test_power_before_the_hang(night: tuple[Night, History]) -> None:
     assert power["power_watts"].to_list() == [300.0] * 5 + [90.0] * 5
     many = [f"m{number}" for number in range(20)]
     assert post_mortem.power_before(night[1], [*many, "n1"], START + 20 * MINUTE_MS).rows() == power.rows()
+
+
+@pytest.mark.slow
+def test_what_left_its_own_course(tmp_path: Path) -> None:
+    night = Night(tmp_path)
+    for window in range(6 * 20):
+        night.now += 10_000
+        minute = (night.now - START - 1) // MINUTE_MS
+        light = {"a": -2.0, "b": -2.0 - 0.1 * minute, "c": -2.0 if minute < 19 else -9.0}
+        frame = pl.DataFrame({"component": [f"optic:n1/{one}" for one in light], "rx_power_dbm": [*light.values()]})
+        frame = frame.with_columns(end_ms=pl.lit(night.now), n=pl.lit(10), covered_ms=pl.lit(10_000))
+        night.appender.append(FEATURES, b"optic/0", encode_frame("optic", night.now, frame))
+    history, until = night.history(), START + 20 * MINUTE_MS + 1
+    drift = post_mortem.drift(history, "optic", "rx_power_dbm", START + 1, until, floor=0.1)
+    assert drift["component"].to_list() == ["optic:n1/c", "optic:n1/b", "optic:n1/a"]
+    assert drift["deviation"].to_list() == pytest.approx([-70.0, -1.0 / (1.4826 * 0.5), 0.0], rel=1e-3)
+    assert drift["earlier"].to_list() == [19] * 3
+    assert drift["slope_per_hour"][1] == pytest.approx(-6.0, rel=1e-4)
+    wide = history.wide_features("optic", START + MINUTE_MS, START + 3 * MINUTE_MS).collect()
+    assert set(wide["end_ms"]) == {START + MINUTE_MS, START + 2 * MINUTE_MS}
+    assert set(wide["n"]) == {60}
+
+
+@pytest.mark.slow
+def test_how_fast_a_job_was(tmp_path: Path) -> None:
+    night = Night(tmp_path)
+    for step in range(3):
+        for rank in range(4):
+            at_ms = START + 5_000 * step + rank
+            told = Step(step=step, job="77", rank=rank, at_ms=at_ms, duration_ms=100.0 + rank, work=10.0)
+            night.put(STEPS, "n1", told, f"n{rank}")
+    night.put(STEPS, "n1", Step(step=0, job="78", rank=0, at_ms=START, duration_ms=1.0), "n1")
+    found = night.history().step_series("77").collect()
+    assert found["step"].to_list() == [0, 1, 2]
+    assert found.select("ranks", "median_ms", "slowest_rank", "per_work_ms").row(2) == (
+        4,
+        101.5,
+        3,
+        pytest.approx(10.15),
+    )
 
 
 @pytest.mark.slow

@@ -1,76 +1,94 @@
-"""Who was heard within the last window, and who went silent, against a naive twin."""
+"""How long each host has been silent, window by window, against a naive twin; and at any restart the same."""
 
-import random
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streams import liveness
-from streams.liveness import FORGET_MS, Heard, heard, ticked
+from streams.liveness import FORGET_MS, Listening
+from streams.window_core import Last
 
-WINDOW = 10_000
-words = st.lists(st.tuples(st.sampled_from("abcd"), st.integers(1, 60_000)), max_size=30)
+WIDTH = 10_000
+Told = dict[int, dict[str, tuple[float, float]]]  # end -> host -> silent_ms, frames
 
-
-@pytest.mark.slow
-@given(words, st.lists(st.integers(1, 90_000), max_size=6), st.randoms(use_true_random=False))
-def test_liveness_equals_its_naive_twin(told: list[tuple[str, int]], ticks: list[int], chance: random.Random) -> None:
-    """Records before a tick in any order, batches and repetition; a tick is told what was appended before it."""
-    state, tick_before = Heard(), 0
-    for tick in sorted(ticks):
-        before = [word for word in told if word[1] <= tick]
-        fresh = [word for word in before if word[1] > tick_before or chance.random() < 0.2]
-        chance.shuffle(fresh)
-        while fresh:
-            part, fresh = fresh[:3], fresh[3:]
-            state = heard(state, [name for name, _ in part], [at for _, at in part])
-        state, found = ticked(state, tick, WINDOW)
-        last = {name: max(at for n, at in before if n == name) for name, _ in before}
-        assert dict(zip(found.names, found.heard_ms.tolist(), strict=True)) == last
-        assert list(found.names) == sorted(last)
-        assert [name for name, alive in zip(found.names, found.alive, strict=True) if alive] == sorted(
-            name for name, at in last.items() if at > tick - WINDOW
-        )
-        assert [name for name, fell in zip(found.names, found.fell, strict=True) if fell] == sorted(
-            name for name, at in last.items() if tick_before - WINDOW < at <= tick - WINDOW
-        )
-        tick_before = tick
+words = st.lists(st.tuples(st.integers(0, 90_000), st.sampled_from("abc")), max_size=30).map(sorted)
 
 
-#  0     10     20
-#  a  b   a      tick: a was heard, b has been silent since 3 s
-def test_who_went_silent_and_since_when() -> None:
-    state = heard(Heard(), ["a", "b", "a"], [0, 3_000, 11_000])
-    state, now = ticked(state, 20_000, WINDOW)
-    assert now.names == ("a", "b")
-    assert now.alive.tolist() == [True, False]
-    assert now.fell.tolist() == [False, True]
-    assert now.heard_ms.tolist() == [11_000, 3_000]
-    state, later = ticked(state, 20_500, WINDOW)
-    assert later.fell.tolist() == [False, False]  # told once
-    _, back = ticked(heard(state, ["b"], [20_600]), 21_000, WINDOW)
-    assert back.alive.tolist() == [False, True]
+def closed(listening: Listening, frontier: int) -> Iterator[tuple[int, dict[str, tuple[float, float]], Last]]:
+    for end in list(listening.due(frontier)):
+        features, last = listening.close(end)
+        yield end, dict(zip(features.names, map(tuple, features.values.T.tolist()), strict=True)), last
 
 
-def test_the_clock_never_runs_back() -> None:
-    state, _ = ticked(heard(Heard(), ["a"], [1_000]), 50_000, WINDOW)
-    assert ticked(state, 5_000, WINDOW)[1].alive.tolist() == [False]
+def naive(told: list[tuple[int, str]], frontier: int) -> Told:
+    found: Told = {}
+    for end in range(WIDTH, frontier + 1, WIDTH):
+        for host in "abc":
+            if before := [at for at, who in told if who == host and end - FORGET_MS < at < end]:
+                frames = float(sum(at >= end - WIDTH for at in before))
+                found.setdefault(end, {})[f"host:{host}"] = (float(end - max(before)), frames)
+    return found
 
 
-def test_what_was_silent_for_a_day_is_forgotten() -> None:
-    state = heard(Heard(), ["a", "b"], [1_000, 2_000])
-    state, found = ticked(state, FORGET_MS + 1_000, WINDOW)
-    assert found.names == ("b",)
-    assert state.names == ("b",)
+@given(words, st.lists(st.integers(0, 120_000), max_size=5).map(sorted), st.booleans())
+def test_liveness_equals_its_naive_twin_whatever_the_ticks_and_restarts(
+    told: list[tuple[int, str]], ticks: list[int], again: bool
+) -> None:
+    """A restart begins with the newest state, and reads again whatever frames it likes."""
+    listening, found, fed = Listening(WIDTH), Told(), 0
+    for tick in [*ticks, 140_000]:
+        while fed < len(told) and told[fed][0] <= tick:
+            listening.hear(told[fed][1], told[fed][0])
+            fed += 1
+        frontier = max(0, tick - 5_000) // WIDTH * WIDTH
+        for end, rows, last in closed(listening, frontier):
+            assert end not in found
+            found[end] = rows
+            if again:
+                listening = Listening(WIDTH, last, end)
+                for at_ms, host in told[:fed]:
+                    listening.hear(host, at_ms)
+    assert found == naive(told, 130_000)
+
+
+#  0     10     20     30     40
+#  a  b   a      .      .      .    b has been silent since 3 s, a since 11 s
+def test_silence_is_told_though_nobody_speaks() -> None:
+    listening = Listening(WIDTH)
+    for host, at_ms in (("a", 1), ("b", 3_000), ("a", 11_000)):
+        listening.hear(host, at_ms)
+    found = {end: rows for end, rows, _ in closed(listening, 40_000)}
+    assert found[10_000] == {"host:a": (9_999.0, 1.0), "host:b": (7_000.0, 1.0)}
+    assert found[40_000] == {"host:a": (29_000.0, 0.0), "host:b": (37_000.0, 0.0)}
+    assert listening.silent == 1
+
+
+def test_what_was_silent_for_an_hour_is_told_no_more_and_so_is_an_empty_partition() -> None:
+    listening = Listening(WIDTH)
+    assert list(listening.due(1_790_000_000_000)) == []
+    listening.hear("a", 1_000)
+    listening.hear("b", 12_000)
+    ends = {end: rows for end, rows, _ in closed(listening, 10 * FORGET_MS)}
+    assert max(ends) == FORGET_MS + 10_000
+    assert set(ends[FORGET_MS + 10_000]) == {"host:b"}
+    assert listening.hear("a", 9 * FORGET_MS) is not None
+    assert [end for end, _, _ in closed(listening, 9 * FORGET_MS + WIDTH)] == [9 * FORGET_MS + WIDTH]
+
+
+def test_hosts_whose_names_come_to_the_same_are_one() -> None:
+    listening = Listening(WIDTH)
+    for at_ms, host in enumerate(("a b", "a_b", "a b")):
+        listening.hear(host, at_ms)
+    ((_, rows, _),) = closed(listening, WIDTH)
+    assert rows == {"host:a_b": (9_998.0, 3.0)}
 
 
 def test_memory_is_bounded_and_the_longest_silent_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(liveness, "MOST", 2)
-    assert heard(Heard(), ["c", "a", "b"], [3, 2, 1]).names == ("a", "c")
-
-
-def test_a_state_is_never_changed() -> None:
-    before = heard(Heard(), ["a"], [1])
-    heard(before, ["a", "b"], [9, 9])
-    assert (before.names, before.at_ms.tolist()) == (("a",), [1])
+    listening = Listening(WIDTH)
+    for at_ms, host in ((1, "c"), (2, "a"), (3, "b")):
+        listening.hear(host, at_ms)
+    ((_, rows, _),) = closed(listening, WIDTH)
+    assert set(rows) == {"host:a", "host:b"}

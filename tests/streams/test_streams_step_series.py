@@ -6,11 +6,13 @@ from collections import defaultdict
 from statistics import median
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sickbay.messages import Step
+from sickbay.step_rows import by_step
 from streams import step_series
 from streams.step_series import LATENESS_MS, NO_RANK, TOGETHER_MS, OpenSteps, StepRows, StepSeries, series, taken, told
 
@@ -49,6 +51,22 @@ def twin(told_rows: list[Row]) -> list[tuple[float | None, ...]]:
         else:
             attempts.append([one])
     return sorted((_line(attempt) for attempt in attempts), key=lambda line: (line[1], line[0]))
+
+
+@pytest.mark.slow
+@given(rows)
+def test_the_archives_own_way_tells_the_same(told_rows: list[Row]) -> None:
+    step, rank, at_ms, duration, work = zip(*told_rows, strict=True) if told_rows else ((),) * 5
+    steps = pl.DataFrame(
+        {"step": step, "rank": rank, "time": at_ms, "duration_ms": duration, "work": work, "phase": [""] * len(told_rows)},
+        schema={
+            "step": pl.Int64, "rank": pl.Int64, "time": pl.Datetime("ms"), "duration_ms": pl.Float64,
+            "work": pl.Float64, "phase": pl.String,
+        },
+    )  # fmt: skip
+    found = by_step(steps.lazy()).collect().with_columns(pl.col("end").dt.epoch("ms"))
+    assert found.columns == [name.replace("end_ms", "end") for name in StepSeries._fields]
+    assert found.rows() == plain(series(columns(told_rows)))
 
 
 def _line(attempt: list[Row]) -> tuple[float, ...]:

@@ -3,6 +3,7 @@ oracle that walks over the input log row by row."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -199,7 +200,22 @@ def expected(log: MemoryLog) -> tuple[Windows, int]:
                     key = (_partition(log, component, end), task.partition, table, end)
                     chosen = {name: value for name, value in values.items() if name in wanted(TABLES[table])}
                     found[key][component] = chosen
+        _liveness(log, task, clock, schemas, found)
     return dict(found), late
+
+
+def _liveness(log: MemoryLog, task: Task, clock: int, schemas: Schemas, found: Windows) -> None:
+    heard: dict[str, list[int]] = defaultdict(list)
+    for record in log.reader().read(task, 0, 1_000_000):
+        with suppress(ValueError):
+            if record.value:
+                heard[wire.decode(record.value, schemas).host].append(record.append_ms)
+    for end in range(START + WIDTH, (clock - LATENESS) // WIDTH * WIDTH + 1, WIDTH):
+        for host, told in heard.items():
+            if before := [at for at in told if end - 3_600_000 < at < end]:
+                frames = float(sum(at >= end - WIDTH for at in before))
+                key = (_partition(log, f"host:{host}", end), task.partition, "liveness", end)
+                found[key][f"host:{host}"] = {"silent_ms": float(end - max(before)), "frames": frames}
 
 
 def _schemas() -> Schemas:

@@ -4,14 +4,16 @@ import math
 from collections import defaultdict
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sickbay import wide_features
 from sickbay.schema import PORT
+from streams.feature_record import Block, frame_of
 from streams.window_core import Features, Last, close
 from streams.window_rows import Rows
-from streams.window_widening import widened
 
 COLUMNS = ("n", "covered_ms", "up", "up__max", "up__spread", "rx_bytes_total__increase", "up__min")
 START = 1_790_000_040_000  # a whole minute
@@ -24,8 +26,18 @@ window = st.dictionaries(st.sampled_from("abc"), st.tuples(st.integers(1, 9).map
 )
 
 
+def widened(parts: list[Features]) -> Features:
+    """The parts as windows of 10 s of one minute, as they lie in an archive."""
+    blocks = [Block("port", START + 10_000 * at, one.names, one.columns, one.values) for at, one in enumerate(parts, 1)]
+    frames = [frame_of(one).cast({column: pl.Float32 for column in COLUMNS if column in one.columns}) for one in blocks]
+    rows = wide_features.widened(pl.concat(frames).lazy(), 60_000).collect()
+    assert set(rows["end_ms"]) <= {START + 60_000}
+    values = rows.select(pl.exclude("component", "end_ms").cast(pl.Float32).fill_null(math.nan))
+    return Features(tuple(rows["component"]), tuple(values.columns), values.to_numpy().T)
+
+
 @pytest.mark.slow
-@given(st.lists(window, max_size=6))
+@given(st.lists(window, min_size=1, max_size=6))
 def test_wide_windows_equal_their_naive_twin(parts: list[Features]) -> None:
     told: dict[str, list[dict[str, float]]] = defaultdict(list)
     for part in parts:
@@ -56,8 +68,8 @@ def wide(rows: list[dict[str, float]]) -> list[float]:
     ]
 
 
-@pytest.mark.parametrize(("width_ms", "factor"), [(1_000, 10), (10_000, 6), (1_000, 60)])
-def test_a_wide_window_out_of_narrow_ones_is_that_of_the_samples(width_ms: int, factor: int) -> None:
+def test_a_wide_window_out_of_narrow_ones_is_that_of_the_samples() -> None:
+    width_ms, factor = 10_000, 6
     chance = np.random.default_rng(width_ms + factor)
     code, second = np.divmod(np.arange(180, dtype=np.int64), 60)
     at_ms = START + second * 1000 + chance.integers(0, 900, 180)
@@ -80,10 +92,17 @@ def test_a_wide_window_out_of_narrow_ones_is_that_of_the_samples(width_ms: int, 
     np.testing.assert_allclose(made.values, direct.values, rtol=2e-6)
 
 
-def test_what_cannot_be_told_is_refused() -> None:
-    lonely = Features(("a",), ("up",), np.ones((1, 1), np.float32))
-    with pytest.raises(ValueError, match="up of a wider window"):
-        widened([lonely])
-    with pytest.raises(ValueError, match="up__spread"):
-        widened([Features(("a",), ("n", "up__spread"), np.ones((2, 1), np.float32))])
-    assert widened([]).names == ()
+def test_each_window_belongs_to_the_wide_one_that_ends_with_or_after_it() -> None:
+    ends = [START + 10_000 * at for at in (1, 6, 7, 13)]
+    rows = pl.DataFrame({"component": "port:a", "end_ms": ends, "up": pl.Series([1, 2, 3, 4], dtype=pl.Float32)})
+    found = wide_features.widened(rows.lazy(), 60_000).collect()
+    assert found.rows() == [
+        ("port:a", START + 60_000, 1.5),
+        ("port:a", START + 120_000, 3.0),
+        ("port:a", START + 180_000, 4.0),
+    ]
+
+
+def test_a_spread_without_its_maximum_is_left_out() -> None:
+    rows = pl.DataFrame({"component": ["a"], "end_ms": [START], "up__spread": pl.Series([1.0], dtype=pl.Float32)})
+    assert wide_features.widened(rows.lazy(), 60_000).collect().columns == ["component", "end_ms"]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from streams.own_history import change, slope
+from sickbay.own_history import change, newest_last, slope
 
 value = st.one_of(st.just(math.nan), st.integers(-1000, 1000).map(float))
 histories = st.integers(0, 9).flatmap(
@@ -52,6 +52,12 @@ def test_a_sudden_drop_after_a_steady_run() -> None:
     assert change(clock).difference.tolist() == [-570]
     assert change(clock, floor=100).deviation.tolist() == [-5.7]
     assert math.isnan(change(clock[2:]).difference[0])  # two windows are no history
+
+
+def test_who_fell_silent_is_judged_by_its_last_word() -> None:
+    block = np.array([[1.0, math.nan], [2.0, math.nan], [math.nan, math.nan]])
+    np.testing.assert_array_equal(newest_last(block), [[1.0, math.nan], [math.nan, math.nan], [2.0, math.nan]])
+    assert newest_last(np.empty((0, 3))).shape == (0, 3)
 
 
 def test_a_steady_climb_per_second() -> None:

@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streams.peers import ROBUST
-
+ROBUST = 1.4826  # a median absolute deviation times this is a normal distribution's standard deviation
 Floats = NDArray[np.float64]
 
 
@@ -50,6 +49,18 @@ def change(values: NDArray[np.floating], *, floor: float = 0.0, least: int = 3) 
         difference = np.where(enough, latest - middle, np.nan)
         deviation = np.where(difference == 0, 0.0, difference / scale)
     return Change(difference, deviation, count)
+
+
+def newest_last(values: NDArray[np.floating]) -> Floats:
+    """The block with what each component told last in the last row: one that fell silent is judged by its last word."""
+    block = values.astype(np.float64)
+    told = ~np.isnan(block)
+    parts = np.flatnonzero(told.any(axis=0))
+    at = len(block) - 1 - np.argmax(told[::-1, parts], axis=0)
+    last = block[at, parts]
+    block[at, parts] = np.nan
+    block[-1:, parts] = last
+    return block
 
 
 def _median(block: Floats, count: NDArray[np.int64]) -> Floats:

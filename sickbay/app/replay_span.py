@@ -1,0 +1,204 @@
+"""Which part of a range an archive lets one replay, where that begins, and what it cannot tell."""
+
+import math
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from sickbay.app.diagnosis_fold import PATIENCE_MS
+from sickbay.app.horizon import HORIZON_MS
+from sickbay.app.live import widths
+from sickbay.archive_place import telemetry
+from sickbay.clock import rfc3339
+from sickbay.history import History
+from sickbay.schema import TABLES, WINDOWED
+from sickbay.settings import Windows
+from sickbay.topics import CHANGES, CONTROL, PLACEMENT, TELEMETRY, TOPOLOGY
+
+SECOND_MS = 1_000
+FACTS = (TOPOLOGY, PLACEMENT, CHANGES, CONTROL)
+WARM_MS = HORIZON_MS + 5 * 60_000  # before the first look: what is remembered, and what its oldest windows count from
+QUIET_MS = 4_000  # looks begin where nobody told anything for so long: nothing is cut in two
+FOREVER = 2**62
+FEW = 5  # windows, of which nobody can tell how wide they are
+
+
+class NothingThere(ValueError):
+    """The range cannot be replayed; the text says why and what would do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Times of a replay: read from `begin_ms` on, looked at after `cut_ms` (0: from the first record on), compared from
+    `since_ms` to `until_ms`. `notes`: what people must know of what can come out; `blind`: windows lack for some."""
+
+    begin_ms: int
+    cut_ms: int
+    since_ms: int
+    until_ms: int
+    notes: tuple[str, ...] = ()
+    blind: bool = False
+
+
+@dataclass(slots=True)
+class _Notes:
+    texts: list[str] = field(default_factory=list)
+    blind: bool = False
+
+    def add(self, text: str, *, blind: bool = False) -> None:
+        self.texts.append(text)
+        self.blind |= blind
+
+
+def span(history: History, since_ms: int, until_ms: int) -> Span:
+    """The span for a range. Raises NothingThere."""
+    extents = {name: found for name in _driving(history) if (found := extent(history, name))}
+    if not extents:
+        raise NothingThere("the archive holds no telemetry, events or steps: nothing can be replayed")
+    first, last = min(one for one, _ in extents.values()), max(one for _, one in extents.values())
+    if since_ms > last or until_ms <= first:
+        raise NothingThere(
+            f"no telemetry, events or steps in that range: the archive holds {rfc3339(first)} to {rfc3339(last)}"
+        )
+    notes = _Notes()
+    if until_ms > last:
+        until_ms = last
+        notes.add(f"the archive ends at {rfc3339(last)}: what comes later is not compared")
+    if since_ms < first:
+        since_ms = first
+        notes.add(f"the archive begins at {rfc3339(first)}")
+    begin_ms, cut_ms = _beginning(history, first, since_ms, notes)
+    for name in TABLES:
+        _telemetry_notes(history, name, extents.get(telemetry(name)), begin_ms, until_ms, notes)
+    if not any(name in extents for name in map(telemetry, TABLES)):
+        notes.add("no telemetry at full rate in the archive: windows are blind, judged by events and steps", blind=True)
+    _gap_notes(history, begin_ms, until_ms, notes)
+    return Span(begin_ms, cut_ms, since_ms, until_ms, tuple(notes.texts), notes.blind)
+
+
+def _driving(history: History) -> list[str]:
+    names = ("events", "steps", "progress", *map(telemetry, TABLES))
+    return [name for name in names if history.place.holds(name)]
+
+
+def extent(history: History, table: str, since_ms: int = 0, until_ms: int = FOREVER) -> tuple[int, int] | None:
+    """The first and the last append time of the records of a table."""
+    at = pl.col("append_ms")
+    rows = history.scan(table)
+    if "topic" in rows.collect_schema() and table.startswith("telemetry_"):
+        rows = rows.filter(pl.col("topic") == TELEMETRY)
+    row = rows.filter(at >= since_ms, at < until_ms).select(at.min().alias("a"), at.max().alias("b")).collect().row(0)
+    return None if row[0] is None else (int(row[0]), int(row[1]))
+
+
+def _beginning(history: History, first: int, since_ms: int, notes: _Notes) -> tuple[int, int]:
+    """Where reading begins, and after which moment looks do."""
+    cut_ms = _quiet(history, since_ms) // SECOND_MS * SECOND_MS
+    begin_ms = cut_ms - WARM_MS
+    if begin_ms <= first:
+        if cut_ms - HORIZON_MS > first:
+            notes.add(f"the archive begins {(cut_ms - first) // 60_000} minutes before the range")
+        elif _said_before(history, first):
+            notes.add(f"what was told before {rfc3339(first)}, where the archive begins, is not remembered")
+        return first // SECOND_MS * SECOND_MS, 0
+    notes.add(
+        f"records are read from {rfc3339(begin_ms)} on, half an hour and more before, so that memory is warm; "
+        f"looks begin at {rfc3339(cut_ms)}, with the incidents that stood then"
+    )
+    return begin_ms, cut_ms
+
+
+def _quiet(history: History, since_ms: int) -> int:
+    """The last moment up to the range at which nothing was being told."""
+    if not history.place.holds("incidents"):
+        return since_ms
+    at = pl.col("append_ms")
+    rows = history.scan("incidents").filter(at.is_between(since_ms - HORIZON_MS, since_ms + QUIET_MS))
+    times = rows.select(at).collect()["append_ms"].sort(descending=True).to_list()
+    cut_ms = since_ms
+    for time in times:
+        if time < cut_ms:
+            break
+        cut_ms = min(cut_ms, time - QUIET_MS - SECOND_MS)
+    return cut_ms
+
+
+def _said_before(history: History, first: int) -> bool:
+    return history.place.holds("incidents") and extent(history, "incidents", until_ms=first) is not None
+
+
+def _telemetry_notes(
+    history: History, name: str, extent: tuple[int, int] | None, begin_ms: int, until_ms: int, notes: _Notes
+) -> None:
+    made = history.minutes_until(name)
+    if made is None or (made_ms := int(made.timestamp() * 1000)) <= begin_ms:
+        return
+    upto = rfc3339(min(made_ms, until_ms))
+    notes.add(
+        f"telemetry of {name} is kept as one-minute rows up to {upto}: these cannot make windows again, which are "
+        "blind there; detectors see events and steps only",
+        blind=True,
+    )
+
+
+def _gap_notes(history: History, begin_ms: int, until_ms: int, notes: _Notes) -> None:
+    if not history.place.holds("gaps"):
+        return
+    for row in history.gaps().collect().iter_rows(named=True):
+        table, topic, partition = row["table"], row["topic"], row["partition"]
+        name = table if history.place.holds(table) else ""
+        if not name or topic in FACTS:
+            continue
+        around = _around(history, name, topic, partition, row["from_offset"], row["to_offset"])
+        if around[0] < until_ms and around[1] > begin_ms:
+            notes.add(
+                f"gap: {row['to_offset'] - row['from_offset']} records of {topic}[{partition}] were removed before the "
+                f"archive had them, between {rfc3339(around[0]) or 'its beginning'} and {_or_end(around[1])}: who told "
+                "them seems silent there",
+                blind=topic == TELEMETRY,
+            )
+
+
+def _or_end(at_ms: int) -> str:
+    return "its end" if at_ms >= FOREVER else rfc3339(at_ms) or ""
+
+
+def _around(history: History, table: str, topic: str, partition: int, start: int, to: int) -> tuple[int, int]:
+    """Append times of the records beside a gap."""
+    rows = history.scan(table).filter(pl.col("partition") == partition)
+    if "topic" in rows.collect_schema():
+        rows = rows.filter(pl.col("topic") == topic)
+    at, offset = pl.col("append_ms"), pl.col("offset")
+    before, after = (
+        rows.select(
+            at.filter(offset < start).max().alias("before"), at.filter(offset >= to).min().alias("after")
+        ).collect().row(0)
+    )  # fmt: skip
+    return before or 0, FOREVER if after is None else after
+
+
+def window_notes(history: History, at: Span, settings: Windows) -> list[str]:
+    """Where the live service had other windows than these settings ask for, or had them too late."""
+    width = widths(settings)
+    known = [name for name in WINDOWED if history.place.holds(f"features_{name}")]
+    after = pl.col("append_ms") - pl.col("end_ms")
+    frames = [
+        history.features(name, at.begin_ms, at.until_ms).select("end_ms", after.alias("after")).unique().collect()
+        for name in known
+    ]
+    rows = pl.concat(frames) if frames else pl.DataFrame()
+    if rows.is_empty():
+        return []
+    notes, least = [], rows["after"].min()
+    cut_ms = math.gcd(*rows["end_ms"].unique().to_list())
+    if rows["end_ms"].n_unique() > FEW and cut_ms != width["width_ms"]:
+        notes.append(f"the archive's windows are of {cut_ms / 1000:g} s, these settings ask for {settings.width_s} s")
+    late_ms = width["lateness_ms"]
+    if isinstance(least, int) and not late_ms <= least <= late_ms + 2 * SECOND_MS:
+        notes.append(
+            f"the archive's windows were closed {least / 1000:g} s after their end, these settings wait "
+            f"{settings.lateness_s} s"
+        )
+    if late := rows.filter(pl.col("after") > late_ms + PATIENCE_MS)["end_ms"].n_unique():
+        notes.append(f"{late} windows came late to the live service, which may have judged without them")
+    return notes
