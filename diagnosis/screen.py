@@ -17,6 +17,7 @@ from diagnosis.detectors import bus_width, device_state, link_errors, optic_powe
 from diagnosis.detectors import slow_accelerator as slow
 from diagnosis.wide import BY_CONTROLLER, OWN, SENSORS
 from diagnosis.working import BUSY
+from streams import peers
 from streams.liveness import SILENT_MS
 
 Floats: TypeAlias = NDArray[np.float32]
@@ -36,7 +37,6 @@ READ: Final[Mapping[str, tuple[str, ...]]] = {
 }
 SLACK = 0.98  # of a threshold: medians here are of slightly other rows than the detector's
 DEVIATIONS, CLOCK_FLOOR = 0.8 * slow.DEVIATIONS, 0.8 * slow.CLOCK_FLOOR
-_STEP = 1 << 22  # between groups that are sorted at once; values are held within half of it
 
 
 def column(values: Values, name: str, rows: int) -> Floats:
@@ -97,26 +97,6 @@ def silent(values: Values, rows: int) -> Mask:
     return found
 
 
-def medians(values: Floats, groups: Places, count: int, share: float = 0.5) -> Doubles:
-    """The median (or another quantile, the nearest above) of each group; NaN where nothing is known. Group -1: none."""
-    known = ~np.isnan(values) & (groups >= 0)
-    places = groups[known]
-    half = _STEP / 2 - 1
-    # One number to sort by; a float64 holds a thousandth beside a thousand groups.
-    keys = np.sort(places * float(_STEP) + np.clip(values[known].astype(np.float64), -half, half))
-    sizes = np.bincount(places, minlength=count)
-    begins = np.cumsum(sizes) - sizes
-    found = np.full(count, np.nan)
-    some = sizes > 0
-    base = np.flatnonzero(some) * float(_STEP)
-    if share == 0.5:
-        low, high = (begins + (sizes - 1) // 2)[some], (begins + sizes // 2)[some]
-        found[some] = (keys[low] + keys[high]) / 2 - base
-    else:
-        found[some] = keys[(begins + (share * (sizes - 1)).astype(np.int64))[some]] - base
-    return found
-
-
 def slower(values: Values, groups: Places, count: int) -> Mask:
     """Accelerators whose clock is well below their peers' in this window. `groups`: one job's cards of one model.
 
@@ -133,16 +113,14 @@ def slower(values: Values, groups: Places, count: int) -> Mask:
     core &= ~(power < 0.73 * _usual(power, resident, count))
     found = np.zeros(rows, np.bool_)
     for members in (resident, np.where(core, resident, -1)):
-        middle = _usual(clock, members, count)
-        away = _usual(np.abs(clock - middle).astype(np.float32), members, count)
-        least = np.maximum(DEVIATIONS * 1.4826 * away, CLOCK_FLOOR * middle)
-        found |= middle - clock >= least
+        beside = peers.compared(clock[None], members, share=CLOCK_FLOOR / DEVIATIONS)
+        found |= beside.deviation[0] <= -SLACK * DEVIATIONS
     return found & (resident >= 0)
 
 
 def _usual(values: Floats, groups: Places, count: int) -> Floats:
     """The median of each row's group."""
-    found = np.append(medians(values, groups, count), np.nan)
+    found = np.append(peers.medians(values, groups, count), np.nan)
     beside: Floats = found[groups].astype(np.float32)
     return beside
 

@@ -5,17 +5,18 @@ tells of must be its own. Where the cluster's key is known, signatures are check
 unsigned of an agent comes in. What is refused goes to the dead letters, with the reason.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from sickbay import messages, wire
-from sickbay.components import UNKNOWN, Kind, Name, ends_of, host_of, kind_of, name, parts_of
+from sickbay.components import MAX_NAME, UNKNOWN, Kind, Name, ends_of, host_of, kind_of, name, parts_of
 from sickbay.config import ConfigError
-from sickbay.frames import Frame
+from sickbay.frames import UNCLEAN, Frame
 from sickbay.layouts import Schemas
 from sickbay.log import Record
-from sickbay.messages import AnyMessage, Event, Identity, Message
+from sickbay.messages import AnyMessage, Change, Edge, Event, Identity, Message, Placement
 from sickbay.seal import Seal, host_key, opened
 from sickbay.settings import Security
 from sickbay.topics import BACKFILL, EVENTS, STEPS, TELEMETRY
@@ -24,6 +25,7 @@ AGENTS = frozenset({TELEMETRY, BACKFILL, EVENTS, STEPS})  # what agents may writ
 HEARSAY = frozenset({"job", "rank", "process", "path"})  # domains of kinds that blame no device
 OF_JOB = frozenset({Kind.JOB, Kind.RANK, Kind.PROCESS, Kind.PATH})  # what hearsay may be about: no host, no device
 UNITS = frozenset({Kind.PDU, Kind.CDU})  # of no host: whoever asks them speaks in their names
+_KINDS = frozenset(Kind)
 LEAST_KEY = 16  # bytes
 MAX_CHECKED = 200_000  # hosts, and name lists known to be their sender's own: one or two a host
 MAX_NAMES_CHECKED = 4_000_000  # in these lists together: a sender that makes names up must not fill the memory
@@ -68,6 +70,7 @@ class Admission:
         if self.require_signed and record.topic in AGENTS and not found.proved:
             raise Refused("unsigned: [security] require_signed is on")
         message = messages.decode(found.payload)
+        named(message)
         if found.seal is not None:
             if record.topic in AGENTS:
                 same_sender(found.seal.host, record)
@@ -103,6 +106,25 @@ class Admission:
             self._checked.clear()
             self._names_checked = len(names)
         self._checked.add((host, names))
+
+
+def named(message: Message) -> None:
+    """Everything that it speaks of has the name of a component: else Refused. Who reads it later asks for its kind."""
+    match message:
+        case Event():
+            told: Iterable[Name] = (message.component, *((message.peer,) if message.peer else ()))
+        case Edge():
+            told = (message.child, message.parent)
+        case Placement():
+            told = (place.component for place in message.ranks if place.component)
+        case Change():
+            told = (message.target,)
+        case _:
+            return
+    for one in told:
+        kind, _, rest = one.partition(":")
+        if kind not in _KINDS or not rest or len(one) > MAX_NAME or UNCLEAN.search(one):
+            raise Refused(f"{one[:MAX_NAME]!r} is no component")
 
 
 def about(message: Message) -> tuple[tuple[Name, ...], ...]:

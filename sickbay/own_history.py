@@ -54,6 +54,8 @@ def change(values: NDArray[np.floating], *, floor: float = 0.0, least: int = 3) 
 def newest_last(values: NDArray[np.floating]) -> Floats:
     """The block with what each component told last in the last row: one that fell silent is judged by its last word."""
     block = values.astype(np.float64)
+    if not len(block):
+        return block
     told = ~np.isnan(block)
     parts = np.flatnonzero(told.any(axis=0))
     at = len(block) - 1 - np.argmax(told[::-1, parts], axis=0)

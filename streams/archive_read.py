@@ -59,7 +59,7 @@ def records(history: History, since: Moment, until: Moment, topics: Sequence[str
     """The records of these topics that were appended from `since` to `until` (exclusive), in the order of the log."""
     begin, end = moment(since), moment(until)
     streams = [
-        _stepped(_messages(history, table, topic), begin, end, FACT_STEP)
+        _stepped(_messages(history, table, topic), begin, end, FULL_STEP if topic in (EVENTS, STEPS) else FACT_STEP)
         for topic in topics
         for table in _TABLES.get(topic, ())
         if history.place.holds(table)

@@ -57,6 +57,20 @@ def compared(
     return found
 
 
+def medians(values: NDArray[np.float32], group: NDArray[np.int64], groups: int) -> Floats:
+    """The median of each group's known values, as `compared` finds it but nothing else: float64 [groups], NaN = none.
+    `values`, `group`: [members], NO_GROUP = of nobody."""
+    member = np.flatnonzero((group >= 0) & ~np.isnan(values))
+    key = np.sort(_key(values[member].astype(np.float32), group[member].astype(np.int64)))
+    count = np.bincount(group[member], minlength=groups)
+    some = count > 0
+    start = (np.cumsum(count) - count)[some]
+    middles = [_value(key[start + half[some]]) for half in ((count - 1) // 2, count // 2)]
+    found = np.full(groups, np.nan)
+    found[some] = (middles[0] + middles[1]) / 2
+    return found
+
+
 def _compare(column: NDArray[np.float32], group: NDArray[np.int64], floor: float, share: float, found: Peers) -> None:
     """One column, into the rows of `found`."""
     member = np.flatnonzero((group >= 0) & ~np.isnan(column))
@@ -83,6 +97,12 @@ def _key(value: NDArray[np.float32], group: NDArray[np.int64]) -> NDArray[np.int
     """A number that sorts by group, then value: a float32's bits, those of negative ones turned about, are in order."""
     bits = (value + np.float32(0)).view(np.int32)
     return (group << 32) + np.where(bits < 0, bits ^ np.int32(0x7FFFFFFF), bits)
+
+
+def _value(key: NDArray[np.int64]) -> Floats:
+    """The value that a key was made of."""
+    bits = (key & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
+    return np.where(bits < 0, bits ^ np.int32(0x7FFFFFFF), bits).view(np.float32).astype(np.float64)
 
 
 def _ranks(key: NDArray[np.int64]) -> NDArray[np.int64]:

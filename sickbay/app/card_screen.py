@@ -16,8 +16,10 @@ from diagnosis.screen import CARDS, READ, Doubles, Floats, Places
 from sickbay.app.window_table import Window, WindowTable
 from sickbay.messages import Placement
 from sickbay.placement import Placements
+from streams import peers
 
 EVER_MS = 2**62
+TOGETHER = 16  # jobs that change at once, beyond which windows are looked at anew once for all, not once for each
 MANY = 2_000  # jobs beside those that are placed, before numbers are given anew
 NO_JOBS = ""  # where no placement is known everything counts as one job of that name
 
@@ -94,7 +96,7 @@ class CardScreen:
 
     def _changed(self, placements: Placements) -> list[tuple[set[str], int]]:
         """(hosts, since when) whose peers are others than when their windows were looked at."""
-        found = []
+        found = list[tuple[set[str], int]]()
         if placements is not self._placements:
             now = {(one.job, one.attempt): one for one in placements}
             if bool(now) != bool(self._placed):
@@ -103,6 +105,8 @@ class CardScreen:
                 before = self._placed.get(key)
                 if before is not one and before != one:
                     found.append(({*hosts_of(one), *(hosts_of(before) if before else ())}, _since(before, one)))
+            if len(found) > TOGETHER:
+                found = [(set().union(*(hosts for hosts, _ in found)), min(since_ms for _, since_ms in found))]
             self._placed, self._placements = now, placements
         if self._other_models:
             found.append((self._other_models, -1))
@@ -189,7 +193,7 @@ class CardScreen:
         rows = np.arange(self._assigned.size) if only is None else np.flatnonzero(np.isin(self._assigned, only))
         runs = window.has(rows) & (end_ms <= self._runs_until[rows])
         groups = np.where(runs, self._assigned[rows], -1)
-        told = [screen.medians(window.of(column, len(self.table.names))[rows], groups, count) for column in COLUMNS]
+        told = [peers.medians(window.of(column, len(self.table.names))[rows], groups, count) for column in COLUMNS]
         fresh = np.stack(told, axis=1)
         known = _taller(self._medians.get(end_ms, fresh), count)
         if only is None:

@@ -23,6 +23,9 @@ KNOWN_MS = 2 * 3_600_000  # how long the id of a claim is known after it was not
 AGAIN_MS = KNOWN_MS // 8  # a claim that goes on is noted again after so long
 CLOSED_MS = 24 * 3_600_000  # an incident that is over is remembered so long after its last sign
 
+MOST_TOLD = 500  # characters of an error
+MOST_OPEN = 50_000  # incidents that a heartbeat names: what the topic takes. Nobody acts on what it does not name
+
 _STATE = Task(STATE, TOPICS[STATE].partitions - 1)
 
 
@@ -40,6 +43,7 @@ class Judge:
         self._detectors = {name: self._guarded(name, detector) for name, detector in detectors().items()}
         self.looks = 0
         self.sound = True  # the newest look was
+        self.trouble = ""  # why it was not
         self.begin(Memory())
 
     def begin(self, memory: Memory) -> None:
@@ -63,11 +67,9 @@ class Judge:
             bare = tuple(one for one in bare if one.state == "open" or _last_ms(one) >= now_ms - CLOSED_MS)
             incidents = planned(bare, case, self._lang)
         except Exception as error:  # a detector's own failure is kept apart before: this is one of all of us
-            self._metrics.count(selfmetrics.DETECTOR_ERRORS, detector="judge")
-            self._say(f"diagnosis: cannot judge: {type(error).__name__}: {error}")
-            self.sound = False
+            self.failed(error)
             return []
-        self._bare, self.incidents, self.sound = bare, incidents, True
+        self._bare, self.incidents, self.sound, self.trouble = bare, incidents, True, ""
         outputs += self._new_claims(claims, now_ms)
         changed = [one for one in incidents if _word(before.get(one.id)) != _word(one)]
         outputs += [
@@ -78,6 +80,12 @@ class Judge:
         outputs += of_incidents(bare_before, bare, self._state)
         self._tell([one for one in changed if one.id not in before], now_ms)
         return changed
+
+    def failed(self, error: Exception) -> None:
+        """This look came to nothing: no heartbeat says that all is well, and the next one may."""
+        self._metrics.count(selfmetrics.DETECTOR_ERRORS, detector="judge")
+        self.sound, self.trouble = False, f"cannot judge: {type(error).__name__}: {error}"[:MOST_TOLD]
+        self._say(f"diagnosis: {self.trouble}")
 
     def _new_claims(self, claims: Iterable[Evidence], now_ms: int) -> list[Output]:
         found, noted = list[Output](), list[str]()
@@ -117,7 +125,7 @@ class Judge:
 
     def beat(self, as_of_ms: int, *, behind: bool) -> Output:
         """The heartbeat."""
-        standing = tuple(one.id for one in self.incidents if one.state == "open")
+        standing = tuple(one.id for one in self.incidents if one.state == "open")[-MOST_OPEN:]
         return Output(INCIDENTS, JUDGED_KEY, actions.encode(Judged(as_of_ms=as_of_ms, open=standing, behind=behind)))
 
     def _guarded(self, name: str, detector: Detector) -> Detector:

@@ -14,12 +14,13 @@ import polars as pl
 
 from sickbay.messages import Step
 from streams import step_series
-from streams.step_series import LATENESS_MS, NO_RANK, OpenSteps, StepRows
+from streams.step_series import LATENESS_MS, NO_RANK, OpenSteps, StepRows, StepSeries
 
 MOST, MOST_OF_JOB = 100_000, 50_000  # of the newest, as they were told
 MOST_ROWS = 1_000_000  # of jobs and steps, 70 MB: 30 minutes of 500 jobs with a step a second
 BEAT_MS = 10_000  # how often steps that are over become rows
 EDGE_MS = 30_000  # no row is told whose ranks may have begun to tell it before the horizon
+MOST_JOBS = 5_000  # with steps that are not over: who makes up names of jobs must not take all the time
 MANY = 20_000  # rows of a job that are put together at once
 
 _WIDTH = len(StepRows._fields)
@@ -30,6 +31,7 @@ class _Job:
     state: OpenSteps
     fresh: "array[float]" = field(default_factory=lambda: array("d"))  # `StepRows`, row after row
     numbers: deque[int] = field(default_factory=deque)  # of the steps that are kept as told
+    is_open: bool = False  # some of its steps are not over
 
     def settle(self) -> None:
         """Puts what came to the open steps."""
@@ -42,7 +44,8 @@ class _Job:
 
 @dataclass(slots=True)
 class KeptSteps:
-    """What was told. `left_out`: steps that are kept as rows of their job only; `late`: not even there."""
+    """What was told. `left_out`: steps that are kept as rows of their job only; `late`: that came too late for those,
+    or were too many."""
 
     most: int = MOST
     most_of_job: int = MOST_OF_JOB
@@ -52,6 +55,7 @@ class KeptSteps:
     _told: OrderedDict[int, tuple[int, Step]] = field(default_factory=OrderedDict)  # by number, with their times
     _number: int = 0
     _beat_ms: int = 0
+    _open: int = 0  # jobs
     _rows: deque[pl.DataFrame] = field(default_factory=deque)
 
     def take(self, at_ms: int, step: Step, append_ms: int) -> None:
@@ -61,13 +65,21 @@ class KeptSteps:
         if job is None:
             job = self._jobs[step.job] = _Job(OpenSteps(done_ms=self._beat_ms - LATENESS_MS))
         if step_series.counts(step):
-            rank, work = step.rank, step.work
-            job.fresh.extend((
-                step.step, NO_RANK if rank is None else rank, at_ms, step.duration_ms, np.nan if work is None else work,
-            ))  # type: ignore[arg-type]  # fmt: skip
-            if len(job.fresh) >= MANY * _WIDTH:
-                job.settle()
+            self._count(job, at_ms, step)
         self._keep(job, at_ms, step)
+
+    def _count(self, job: _Job, at_ms: int, step: Step) -> None:
+        if not job.is_open:
+            if self._open >= MOST_JOBS:
+                self.late += 1
+                return
+            job.is_open, self._open = True, self._open + 1
+        rank, work = step.rank, step.work
+        job.fresh.extend((
+            step.step, NO_RANK if rank is None else rank, at_ms, step.duration_ms, np.nan if work is None else work,
+        ))  # type: ignore[arg-type]  # fmt: skip
+        if len(job.fresh) >= MANY * _WIDTH:
+            job.settle()
 
     def _keep(self, job: _Job, at_ms: int, step: Step) -> None:
         """Of one job the newest, and of all the newest of these: so that no job takes more than its part."""
@@ -88,18 +100,28 @@ class KeptSteps:
         if beat_ms <= self._beat_ms:
             return
         self._beat_ms, parts = beat_ms, []
-        for name, job in sorted(self._jobs.items()):
-            job.settle()
-            state, over = step_series.told(job.state, beat_ms)
-            self.late += state.late + state.crowded
-            job.state = OpenSteps(state.parts, state.done_ms)
-            if len(over.step):
+        for name in sorted(self._jobs):
+            over = self._over(self._jobs[name])
+            if over is not None and len(over.step):
                 parts.append((name, over))
         if parts:
             self._rows.append(step_series.frame(parts))
         if sum(rows.height for rows in self._rows) > MOST_ROWS:
             newest = pl.concat(self._rows).sort("end_ms", "job", "step").tail(MOST_ROWS * 3 // 4)
             self._rows = deque([newest])
+
+    def _over(self, job: _Job) -> StepSeries | None:
+        """The job's steps that are over."""
+        if not job.is_open:
+            job.state = OpenSteps(done_ms=self._beat_ms - LATENESS_MS)
+            return None
+        job.settle()
+        state, over = step_series.told(job.state, self._beat_ms)
+        self.late += state.late + state.crowded
+        job.state = OpenSteps(state.parts, state.done_ms)
+        if not len(job.state.rows.step):
+            job.is_open, self._open = False, self._open - 1
+        return over
 
     def forget(self, before_ms: int) -> None:
         """Lets go of what is older."""
@@ -108,7 +130,7 @@ class KeptSteps:
         for name, job in [*self._jobs.items()]:
             while job.numbers and self._told[job.numbers[0]][0] < before_ms:
                 del self._told[job.numbers.popleft()]
-            if not job.numbers and not job.fresh and not len(job.state.rows.step):
+            if not job.numbers and not job.is_open:
                 del self._jobs[name]
 
     def steps(self, before_ms: int) -> Iterator[Step]:

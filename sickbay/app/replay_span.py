@@ -94,13 +94,12 @@ def extent(history: History, table: str, since_ms: int = 0, until_ms: int = FORE
 def _beginning(history: History, first: int, since_ms: int, notes: _Notes) -> tuple[int, int]:
     """Where reading begins, and after which moment looks do."""
     cut_ms = _quiet(history, since_ms) // SECOND_MS * SECOND_MS
-    begin_ms = cut_ms - WARM_MS
-    if begin_ms <= first:
-        if cut_ms - HORIZON_MS > first:
-            notes.add(f"the archive begins {(cut_ms - first) // 60_000} minutes before the range")
-        elif _said_before(history, first):
-            notes.add(f"what was told before {rfc3339(first)}, where the archive begins, is not remembered")
-        return first // SECOND_MS * SECOND_MS, 0
+    begin_ms, first_ms = cut_ms - WARM_MS, first // SECOND_MS * SECOND_MS
+    if begin_ms <= first_ms:
+        if not _said_before(history, first):
+            return first_ms, 0
+        notes.add(f"what was recorded before {rfc3339(first)} is not in the archive: memory is not warm at first")
+        return first_ms, first_ms
     notes.add(
         f"records are read from {rfc3339(begin_ms)} on, half an hour and more before, so that memory is warm; "
         f"looks begin at {rfc3339(cut_ms)}, with the incidents that stood then"

@@ -23,6 +23,7 @@ CLIENT = "sickbay"
 FETCH_WAIT_MS = 100  # a broker without news answers after so long; news are answered at once
 AHEAD_KBYTES = 16 * KIB  # fetched ahead of a processor
 FETCH_BYTES, LEAST_BYTES = 16 * MIB, 128 * KIB  # of one answer, and of one partition in it
+BULK_BYTES = MIB  # for which an answer waits, up to FETCH_WAIT_MS, where records come in bulk
 OVERHEAD = 512  # bytes that a record may take beside key and value: batch header, lengths, time, offset
 
 log = logging.getLogger("sickbay.log.kafka")
@@ -105,9 +106,10 @@ def properties(settings: LogSettings, **more: object) -> dict[str, object]:
     return found | {name.replace("_", "."): value for name, value in more.items()}
 
 
-def fetching(settings: LogSettings, largest: int, partitions: int = 4) -> dict[str, object]:
+def fetching(settings: LogSettings, largest: int, partitions: int = 4, *, in_bulk: bool = False) -> dict[str, object]:
     """What every consumer is told. One answer has room for all `partitions` that it reads: the client asks for them in
     turns that move on by one only, so that those which found no room in the last answer may wait for half a minute.
+    `in_bulk`: nobody waits for a single record, so that many come at once.
     """
     most = max(FETCH_BYTES, largest + 4 * KIB)
     return properties(
@@ -122,6 +124,7 @@ def fetching(settings: LogSettings, largest: int, partitions: int = 4) -> dict[s
         max_partition_fetch_bytes=max(LEAST_BYTES, FETCH_BYTES // partitions),
         queued_max_messages_kbytes=AHEAD_KBYTES,
         fetch_max_bytes=most,
+        fetch_min_bytes=BULK_BYTES if in_bulk else 1,
     ) | {"receive.message.max.bytes": most + MIB}
 
 

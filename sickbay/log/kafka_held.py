@@ -43,9 +43,9 @@ class Held:
         self.out_of_range.pop(task, None)
         self._waiting = [record for record in self._waiting if record.task != task]
 
-    def keep(self, record: Record) -> None:
-        """A record was fetched."""
-        if self.has(record.task):
+    def keep(self, record: Record, task: Task) -> None:
+        """A record of a task was fetched."""
+        if self.has(task):
             self._waiting.append(record)
 
     def room(self, limit: int) -> int:

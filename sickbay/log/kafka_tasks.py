@@ -72,6 +72,7 @@ class KafkaTasks:
         self._out: LogError | None = None  # why it is out for good
         self._trouble: Any = None  # the client's newest complaint about the brokers
         self._since = 0.0
+        self._known: dict[tuple[str, int], Task] = {}  # tasks by the brokers' names
         self._absent: dict[str, float] = {}  # topics that the brokers do not have: since when
         self._topics, self._names, self._patience = topics, list(names), patience
         self._consumer: Any = None
@@ -86,9 +87,13 @@ class KafkaTasks:
         self._consumer = self._membership = self._joined(self._names)
 
     def _fetching(self) -> dict[str, object]:
-        largest = max((self._topics[name].max_bytes for name in self._names), default=MIB)
-        partitions = sum(self._topics[name].partitions for name in self._names)
-        return fetching(self._settings, largest, max(4, partitions)) | {"group.id": self._settings.prefix + self.group}
+        topics = [self._topics[name] for name in self._names]
+        largest = max((topic.max_bytes for topic in topics), default=MIB)
+        partitions = max(4, sum(topic.partitions for topic in topics))
+        in_bulk = all(topic.holds == ("frame",) for topic in topics)
+        return fetching(self._settings, largest, partitions, in_bulk=in_bulk) | {
+            "group.id": self._settings.prefix + self.group
+        }
 
     def _joined(self, names: Iterable[str]) -> Any:
         patience = self._patience
@@ -179,8 +184,12 @@ class KafkaTasks:
             self._trouble, self._since = None, 0.0  # a broker speaks to us
         if error is not None:
             return self._hear(error, message)
-        task = self._task(message.topic(), message.partition())
-        self._held.keep(Record(*task, message.offset(), message.timestamp()[1], message.key() or b"", message.value()))
+        place = message.topic(), message.partition()
+        task = self._known.get(place) or self._known.setdefault(place, self._task(*place))
+        self._held.keep(
+            Record(task[0], task[1], message.offset(), message.timestamp()[1], message.key() or b"", message.value()),
+            task,
+        )
 
     def _hear(self, error: Any, message: Any) -> None:
         name = error.name()

@@ -7,7 +7,7 @@ that are told late; lost cards, links down, wishes of jobs. One partition of tel
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -53,7 +53,7 @@ class Host:
 
     name: str
     numbers: Counter[str] = field(default_factory=Counter)
-    beats: int = 0
+    erring: bool = False  # its ports count errors
 
     def seal(self, topic: str) -> Seal:
         self.numbers[topic] += 1
@@ -61,13 +61,12 @@ class Host:
 
     def matrices(self, at_ms: Iterable[int], chance: random.Random) -> list[Matrix]:
         """Rows of these times; now and then without a column, or with a counter that began anew."""
-        self.beats += 1
         times = np.repeat(np.array(list(at_ms), np.int64), 2)
         restarted = 0 if chance.random() > 0.05 else 10**6
         power = {"power_watts": np.array([chance.uniform(300, 700) for _ in times])}
         energy = {"energy_millijoules_total": times % 10**9 * 7 - restarted}
         cards = power | (energy if chance.random() > 0.1 else {})
-        ports: dict[str, Any] = {"up": np.ones(len(times)), "rx_errors_total": times // 1000 % 10**6}
+        ports: dict[str, Any] = {"up": np.ones(len(times)), "rx_errors_total": times // 1000 % 10**6 * self.erring}
         names = [[card(self.name, place) for place in range(2)], [f"port:{self.name}/r{rail}" for rail in range(RAILS)]]
         tables = zip(("accelerator", "port"), names, (cards, ports), strict=True)
         return [matrix_of(Samples(table, own * (len(times) // 2), times, told)) for table, own, told in tables]
@@ -78,12 +77,12 @@ class Host:
 
 
 class Site(threading.Thread):
-    """Speaks for some seconds, in its own thread or beat by beat. `put(topic, key, value)` appends."""
+    """Speaks for some seconds, in its own thread."""
 
-    def __init__(self, seed: int, put: Callable[[str, bytes, bytes], object], seconds: float, hosts: int = 8) -> None:
+    def __init__(self, seed: int, put: "Speaker", seconds: float, hosts: int = 8) -> None:
         super().__init__(daemon=True, name="site")
         self._chance, self._put, self._beats = random.Random(seed), put, round(seconds * 1000 / BEAT_MS)
-        self.hosts = [Host(name) for name in named("n", hosts)]
+        self.hosts = [Host(name, erring=not place) for place, name in enumerate(named("n", hosts))]
         self.said: Counter[str] = Counter()  # what was put in, by kind
         self.over = threading.Event()
         self.last_ms = 0
@@ -98,6 +97,7 @@ class Site(threading.Thread):
             if self.over.wait(max(0.0, (begin_ms + beat * BEAT_MS - wall_ms()) / 1000)):
                 break
             self.beat(beat, wall_ms())
+            self._put.flush()
         self.over.set()
 
     def beat(self, beat: int, now_ms: int) -> None:
@@ -245,11 +245,9 @@ class Speaker:
             except LogError:
                 self.again += 1
 
-    def close(self) -> None:
-        """Everything is in the log."""
-        for _ in range(10):
-            try:
-                self._appender.flush()
-                return
-            except LogError:
-                self.again += 1
+    def flush(self) -> None:
+        """What was said is in the log, or lost: a spool would say it again."""
+        try:
+            self._appender.flush()
+        except LogError:
+            self.again += 1

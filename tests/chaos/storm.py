@@ -17,12 +17,13 @@ from tests.chaos.child import Spec, run
 from tests.chaos.points import Trap
 
 STEP_S = 0.02
+FOR_EVER_S = 300.0  # lives as long as that get the traps that the test names
 ENDS = (0, 4)  # of a process that ended itself: asked to, or as it stood still for too long
 
 
 @dataclass
 class Member:
-    """One place in the group, with the life that fills it. `stages` empty: not now."""
+    """One place in the group, with the life that fills it."""
 
     name: str
     stages: tuple[str, ...]
@@ -72,7 +73,8 @@ class Storm:
                 self.kill(member, "at a random moment")
 
     def _born(self, member: Member, now: float) -> None:
-        member.trap = self._trap() if self._chance.random() < 0.75 else None
+        if self.lives_s[1] < FOR_EVER_S:
+            member.trap = self._trap() if self._chance.random() < 0.75 else None
         member.until_s = now + self._chance.uniform(*self.lives_s)
         self.start(member)
 

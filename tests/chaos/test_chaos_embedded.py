@@ -26,7 +26,7 @@ def test_a_process_killed_at_any_point_leaves_what_the_oracle_says(tmp_path: Pat
         storm.rage(lambda: storm.kills.total() < kills and not site.over.is_set())
         site.over.set()
         site.join(10)
-        speaker.close()
+        speaker.flush()
         with storm.calm():
             trial.settled(log, site, lambda: storm.all_said)
         right = trial.judge(log, tmp_path)

@@ -29,12 +29,12 @@ from sickbay.log import (
 from sickbay.log import kafka_transactions as transactions
 from sickbay.log.kafka import KafkaLog
 from sickbay.log.kafka_appender import KafkaAppender
-from sickbay.log.kafka_clients import confluent
+from sickbay.log.kafka_clients import confluent, fetching
 from sickbay.log.kafka_errors import explained
 from sickbay.log.kafka_topics import BATCH_BYTES
 from sickbay.log.opened import open_appender, open_log
 from sickbay.settings import LogSettings
-from sickbay.topics import TOMBSTONE_MS
+from sickbay.topics import MIB, TOMBSTONE_MS
 from sickbay.topics import TOPICS as DECLARED
 from tests.log.engines import TOPICS, KafkaEngine, PatientLog, done, drained, kafka, told
 from tests.services.kafka import PASSWORD, POOR, POOR_PASSWORD, USER, Addresses
@@ -288,6 +288,14 @@ def test_errors_of_either_client_say_the_same() -> None:
 
 
 # --- clients
+
+
+@pytest.mark.parametrize("partitions", [1, 16, 48])
+def test_one_answer_has_room_for_all_partitions_of_a_backlog(partitions: int) -> None:
+    told = fetching(LogSettings(engine="kafka", brokers="127.0.0.1:1"), 4 * MIB, partitions)
+    most, each = int(str(told["fetch.max.bytes"])), int(str(told["max.partition.fetch.bytes"]))
+    assert each * partitions <= most < int(str(told["receive.message.max.bytes"]))
+    assert most >= 4 * MIB
 
 
 def test_the_checksum_is_the_one_in_c() -> None:

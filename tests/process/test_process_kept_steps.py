@@ -128,6 +128,18 @@ def test_numbers_that_nothing_can_hold_are_no_steps() -> None:
     assert not step_series(Case(steps=(huge,))).height
 
 
+def test_jobs_that_are_open_at_once_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_steps, "MOST_JOBS", 2)
+    kept = KeptSteps()
+    for job in "abc":
+        kept.take(START, Step(step=1, job=job, duration_ms=1.0), START)
+    assert kept.late == 1
+    later = START + 60_000
+    kept.take(later, Step(step=2, job="c", duration_ms=1.0), later)
+    kept.clock(later + 60_000)
+    assert kept.series(0).select("job", "step").rows() == [("a", 1), ("b", 1), ("c", 2)]
+
+
 def test_rows_are_bounded_and_the_oldest_go(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_steps, "MOST_ROWS", 8)
     kept = KeptSteps()

@@ -233,3 +233,18 @@ def test_settings_of_other_windows_than_the_archive_has_are_told(lived: Night) -
     assert wide == "the archive's windows are of 10 s, these settings ask for 5 s"
     (late,) = window_notes(lived.history, at, Windows(lateness_s=3))
     assert late == "the archive's windows were closed 10 s after their end, these settings wait 3 s"
+
+
+def test_an_archive_that_begins_later_goes_on_from_what_stood(lived: Night, tmp_path: Path) -> None:
+    copy, first = tmp_path / "archive", lived.begin_ms + 120_000
+    shutil.copytree(lived.folder, copy)
+    for name in History(copy).tables:
+        if name in ("events", "steps", "progress") or (name.startswith("telemetry_") and not name.endswith("_1m")):
+            rows = pl.read_delta(str(copy / name))
+            shutil.rmtree(copy / name)
+            rows.filter(pl.col("append_ms") >= first).write_delta(str(copy / name))
+    outcome, run, at = replayed(Night(copy, lived.begin_ms, lived.end_ms, lived.log), 0, lived.end_ms - 5_000)
+    assert at.cut_ms == at.begin_ms >= first - 1_000
+    assert "memory is not warm" in at.notes[1]
+    assert all(one.before is not None for one in outcome.incidents)
+    assert {one.id for one in run.fold.judge.incidents} == {key.decode() for key in incidents_in(lived)}

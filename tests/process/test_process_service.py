@@ -109,6 +109,33 @@ def test_a_call_of_the_log_that_hangs_ends_the_process_long_before_a_step_would(
     assert said[0] == "one: one commit takes over 0 s: this process ends"
 
 
+def test_a_long_step_whose_calls_succeed_is_work_and_no_hang() -> None:
+    class Long(Fake):
+        def __init__(self, context: Context) -> None:
+            reader, tasks = context.log.reader(), context.log.join("group", [EVENTS], "m")
+
+            def work() -> bool:
+                for _ in range(8):
+                    time.sleep(0.1)
+                    reader.read(Task(EVENTS, 0), 0)
+                    time.sleep(0.1)
+                    tasks.poll()
+                done.set()
+                return False
+
+            super().__init__(work)
+
+    done, said = threading.Event(), list[str]()
+    context = Context(Config(), MemoryLog(SMALL), SelfMetrics(), said.append)
+    service = Service(context, {"one": Long}, step_s=0.6)
+    thread, status = _running(service)
+    assert done.wait(8)
+    service.stop()
+    thread.join(5)
+    assert status == [0]
+    assert not said
+
+
 def test_a_process_that_stood_still_is_given_the_time_again() -> None:
     calls = Calls()
     with calls.under_way("poll"):

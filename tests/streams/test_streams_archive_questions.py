@@ -133,7 +133,7 @@ def test_power_before_the_hang(night: tuple[Night, History]) -> None:
 @pytest.mark.slow
 def test_what_left_its_own_course(tmp_path: Path) -> None:
     night = Night(tmp_path)
-    for window in range(6 * 20):
+    for _ in range(6 * 20):
         night.now += 10_000
         minute = (night.now - START - 1) // MINUTE_MS
         light = {"a": -2.0, "b": -2.0 - 0.1 * minute, "c": -2.0 if minute < 19 else -9.0}

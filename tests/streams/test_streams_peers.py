@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from streams.peers import NO_GROUP, Peers, compared
+from streams.peers import NO_GROUP, Peers, compared, medians
 
 value = st.one_of(st.just(math.nan), st.sampled_from([-0.0, 0.0, 1.0, -1.0]), st.floats(-1e6, 1e6, width=32))
 members = st.lists(st.tuples(st.integers(NO_GROUP, 4), value, value), max_size=40)
@@ -46,6 +46,7 @@ def test_peers_equal_their_naive_twin(told: list[tuple[int, float, float]], floo
             assert found.rank[at, of] == rank
             if rank >= 0:
                 assert found.mad[at, own] == pytest.approx(mad, rel=1e-12)
+        assert medians(values[at], group, found.median.shape[1]).tobytes() == found.median[at].tobytes()
 
 
 def flat(found: Peers) -> list[bytes]:

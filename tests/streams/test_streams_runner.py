@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sickbay import selfmetrics
 from sickbay.frames import matrix_of
-from sickbay.log import Output, Position, Receipt, Record, Task
+from sickbay.log import LogBusy, Output, Position, Receipt, Record, Task
 from sickbay.log.memory import MemoryLog
 from sickbay.schema import Samples
 from sickbay.topics import DEADLETTER, FEATURES, TOPICS
@@ -259,3 +259,48 @@ def test_a_processor_that_raises_keeps_what_it_put_out_and_its_clock() -> None:
     (record,) = night.log.reader().read(Task(DEADLETTER, 0), 0)
     assert dead_letters.decode(record.value or b"").reason == "RuntimeError: odd"
     assert runner.metrics.value(selfmetrics.DEAD_LETTERS, topic=TELEMETRY, reason="RuntimeError") == 1
+
+
+@pytest.mark.parametrize(("bound", "limit"), [("COMMIT_BYTES", 1), ("TAKE_S", 0.0001)])
+def test_steps_and_commits_are_short_however_much_is_polled(
+    bound: str, limit: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    night = Night(0)
+    for at_s in range(45):  # a backlog
+        night.second(at_s)
+    runner = night.runner()
+    commit = runner.log.commit
+
+    def counted(outputs: Sequence[Output], positions: object) -> list[Receipt]:
+        sizes.append(len([one for one in outputs if one.topic == FEATURES and not is_clock(one.key)]))
+        return commit(outputs, positions)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(runner.log, "commit", counted)
+    monkeypatch.setattr(f"streams.runner.{bound}", limit)
+    runner.drain(10_000)
+    assert night.features() == _calm()
+    assert max(sizes) <= 3  # of one task's window: a record goes to each of the partitions at most
+    assert sum(sizes) == len(night.features())
+
+
+def test_what_was_polled_and_not_taken_is_read_again_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    night, failures = Night(0), [True, True, True]
+    for at_s in range(45):
+        night.second(at_s)
+    runner = night.runner()
+    commit = runner.log.commit
+
+    def fails(outputs: Sequence[Output], positions: object) -> list[Receipt]:
+        if failures and outputs:
+            failures.pop()
+            raise LogBusy("no answer")
+        return commit(outputs, positions)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(runner.log, "commit", fails)
+    monkeypatch.setattr("streams.runner.COMMIT_BYTES", 1)
+    runner.drain(10_000)
+    runner.drain(10_000)
+    runner.drain(10_000)
+    runner.drain(10_000)
+    assert night.features() == _calm()

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sickbay.messages import Step
-from sickbay.step_rows import by_step
+from sickbay.step_rows import TOGETHER_MS, by_step
 from streams import step_series
-from streams.step_series import LATENESS_MS, NO_RANK, TOGETHER_MS, OpenSteps, StepRows, StepSeries, series, taken, told
+from streams.step_series import LATENESS_MS, NO_RANK, OpenSteps, StepRows, StepSeries, series, taken, told
 
 Row = tuple[int, int, int, float, float]  # step, rank, at_ms, duration_ms, work
 START = 1_790_000_000_000
@@ -58,7 +58,7 @@ def twin(told_rows: list[Row]) -> list[tuple[float | None, ...]]:
 def test_the_archives_own_way_tells_the_same(told_rows: list[Row]) -> None:
     step, rank, at_ms, duration, work = zip(*told_rows, strict=True) if told_rows else ((),) * 5
     steps = pl.DataFrame(
-        {"step": step, "rank": rank, "time": at_ms, "duration_ms": duration, "work": work, "phase": [""] * len(told_rows)},
+        {"step": step, "rank": rank, "time": at_ms, "duration_ms": duration, "work": work, "phase": [""] * len(step)},
         schema={
             "step": pl.Int64, "rank": pl.Int64, "time": pl.Datetime("ms"), "duration_ms": pl.Float64,
             "work": pl.Float64, "phase": pl.String,
