@@ -136,8 +136,9 @@ class OpenWindows:
         at_ms = np.concatenate([matrix.at_ms for matrix in matrices])
         at_ms, ahead = _clamped(at_ms, waiting)
         code = np.concatenate([self._codes(matrix) for matrix in matrices])
-        gauges = np.concatenate([matrix.gauges for matrix in matrices])[:, chosen.gauge_at]
-        counters = np.concatenate([matrix.counters for matrix in matrices])[:, chosen.counter_at]
+        # `take` keeps rows together in memory, an index would not: what reads them row by row copies all of it then.
+        gauges = np.take(np.concatenate([matrix.gauges for matrix in matrices]), chosen.gauge_at, axis=1)
+        counters = np.take(np.concatenate([matrix.counters for matrix in matrices]), chosen.counter_at, axis=1)
         return _Chunk(chosen, code, at_ms, gauges, counters), ahead
 
     def _codes(self, matrix: Matrix) -> NDArray[np.int32]:

@@ -51,7 +51,7 @@ class Repartition:
         """(partition, record) of each partition that gets rows of this window; of very many rows several records."""
         columns = "\n".join(features.columns).encode()
         parts = self._split(table, end_ms, features.names, facts)
-        for part in (piece for part in parts for piece in _pieces(part, len(features.columns))):
+        for part in (piece for whole in parts for piece in _pieces(whole, len(features.columns))):
             values = features.values[:, part.rows]
             block = Block(table, end_ms, part.names, features.columns, values, stale, self._upstream)
             yield part.partition, encode_parts(block, columns, part.blob)

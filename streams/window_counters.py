@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sickbay.schema import MISSING_COUNTER
-from streams.window_rows import STUCK_32, Counters, Ints, usable
+from streams.window_rows import STUCK_32, STUCK_64, Counters, Ints, usable
 
 # A counter's first value after a longer silence has no increase: nobody can tell when it grew, and a part that was
 # swapped meanwhile brings its own lifetime count.
@@ -89,9 +89,15 @@ def increases(
     if len(columns):
         for run, groups in _runs(first, starts, len(code)):
             start, stop = int(first[run.start]), int(first[run.stop]) if run.stop < len(first) else len(code)
+            heads, edges, prior = first[run] - start, starts[groups] - start, before.counters[code[first[run]]]
+            if int(gap[start:stop].min()) > 0:
+                plain = _plain(_chosen(counters, columns, order[start:stop]), heads, edges, prior)
+                if plain is not None:
+                    last[run], found[groups] = plain
+                    continue
             now = _columns(counters, columns, order[start:stop])
-            block = _Block(now, gap[start:stop], first[run] - start, before.counters[code[first[run]]].T)
-            after, increase = _increase(block, starts[groups] - start, restart_gap_ms, wraps)
+            block = _Block(now, gap[start:stop], heads, prior.T)
+            after, increase = _increase(block, edges, restart_gap_ms, wraps)
             last[run], found[groups] = after.T, increase.T
     ends = np.append(first[1:], len(code))[: len(first)] - 1
     return Increases(covered, found, code[first], Before(at_ms[ends], last))
@@ -102,6 +108,35 @@ class _Block(NamedTuple):
     gap: Ints  # [rows], -1: unknown or too long
     first: Ints  # rows that are the first of their component
     last: Counters  # [columns, components]: the last told value before the block
+
+
+def _chosen(counters: Counters, columns: NDArray[np.intp], rows: NDArray[np.intp]) -> Counters | None:
+    """[rows, columns], as they are told; None where a column is not, or fractions are."""
+    if counters.dtype != np.int64 or (columns < 0).any():
+        return None
+    now = np.take(counters, rows, axis=0)
+    same = len(columns) == counters.shape[1] and bool((columns == np.arange(len(columns))).all())
+    return now if same else np.take(now, columns, axis=1)
+
+
+def _plain(
+    now: Counters | None, first: Ints, starts: Ints, last: Counters
+) -> tuple[Counters, NDArray[np.float64]] | None:
+    """(last told value of each component, increase of each group), [..., columns] each, where every value is told,
+    none falls and nobody was silent: there the increase is what lies between two rows. None: it is not so."""
+    if now is None or int(last.min()) < 0 or int(now.min()) < 0:
+        return None
+    most = int(now.max())
+    if most >= STUCK_64 or (most >= STUCK_32 and bool((now == STUCK_32).any())):
+        return None
+    step = now[1:] - now[:-1]
+    step[first[1:] - 1] = now[first[1:]] - last[1:]
+    if (len(step) and int(step.min()) < 0) or bool((now[0] < last[0]).any()):
+        return None
+    ends = np.append(starts[1:], len(now)) - 1
+    base = now[starts - 1]  # of the first, and of each that begins a component, another
+    base[np.searchsorted(starts, first)] = last
+    return now[np.append(first[1:], len(now)) - 1], (now[ends] - base).astype(np.float64)
 
 
 def _columns(counters: Counters, columns: NDArray[np.intp], rows: NDArray[np.intp]) -> Counters:

@@ -1,7 +1,8 @@
 """The archive stage: writes what the log holds into Delta tables, every `[archive] every_s`, and keeps them in order.
 
-A write that fails is told, counted and tried again: an archive that is behind must not stop the diagnosis beside it.
-What would be wrong for ever (no folder, another log's archive) is told at the start, by an error.
+A write that fails is told, counted and tried again: an archive that is behind, or whose tables are damaged, must not
+stop the diagnosis beside it. Until it is mended the stage is not ready. What settings make wrong (no folder, another
+log's archive) is told at the start, by an error.
 """
 
 import time
@@ -33,33 +34,58 @@ class Archiver:
 
     def __init__(self, context: Context) -> None:
         from deltalake.exceptions import DeltaError
-        from polars.exceptions import PolarsError
+        from polars.exceptions import PanicException, PolarsError
 
         settings = context.config.archive
         if not settings.path:
             raise ConfigError("[archive] path is empty: name a folder or a bucket for the archive")
         self._context, self._metrics = context, context.metrics
         self._every_ms = round(settings.every_s * 1000)
-        self._failures = (DeltaError, OSError, LogError, ArchiveError, PolarsError)
+        self._failures = (DeltaError, OSError, LogError, ArchiveError, PolarsError, PanicException)
+        self._damage = (DeltaError, PanicException)
         trust = admission(context.config.security)
         root = place(settings.path, settings.endpoint, settings.region)
         frames = ArchiveFrames(context.log, trust, context.metrics) if settings.telemetry else None
-        self.archive = Archive(context.log, root, Reading(trust), context.clock, frames=frames)
+        self._made = lambda: Archive(context.log, root, Reading(trust), context.clock, frames=frames)
+        self._root = root
+        self._archive: Archive | None = None  # where its tables can be read
+        self.upkeep: list[Upkeep] = []
+        self.waiting = ""  # what keeps it from writing
         self._keeping = Keeping(settings.full_rate_hours, settings.keep_days, settings.replaced_hours)
-        full = zip(TABLES, self.archive.feeds[TELEMETRY].tables, strict=True) if frames else ()
-        self.upkeep = [Upkeep(root, name, table, self._keeping) for name, table in full]
         self._next_ms = 0
         self._queue: deque[Feed] = deque()  # topics of this round that may still hold something
         self._chores: deque[Upkeep] = deque()  # then: tables of this round that may still need something
         self._complete_ms = 0
         self._failed_once = False  # in this round
         self._said: dict[str, int] = {}  # what: when
+        self._open(context.clock())
+
+    @property
+    def archive(self) -> Archive:
+        """The tables. Raises ArchiveError where they cannot be read."""
+        if self._archive is None:
+            raise ArchiveError(self.waiting)
+        return self._archive
+
+    def _open(self, now_ms: int) -> None:
+        try:
+            archive = self._made()
+            full = zip(TABLES, archive.feeds[TELEMETRY].tables, strict=True) if TELEMETRY in archive.feeds else ()
+            self.upkeep = [Upkeep(self._root, name, table, self._keeping) for name, table in full]
+            self._archive = archive
+        except self._damage as error:
+            self._next_ms = now_ms + self._every_ms
+            self._failed_now("tables", error, now_ms)
 
     def step(self, now_ms: int) -> bool:
         """One batch of one topic when it is time for a round; a topic that holds more comes again in the same round.
         Then upkeep, a piece at a time."""
         if not self._queue and not self._chores:
             if now_ms < self._next_ms:
+                return False
+            if self._archive is None:
+                self._open(now_ms)
+            if self._archive is None:
                 return False
             self._queue.extend(self.archive.feeds.values())
             self._failed_once = False
@@ -75,6 +101,7 @@ class Archiver:
         self._next_ms = now_ms + self._every_ms
         if self._failed_once:
             return
+        self.waiting = ""
         self._metrics.set(selfmetrics.ARCHIVE_SINCE, now_ms / 1000)
         if self.upkeep:
             feed = self.archive.feeds[TELEMETRY]
@@ -117,14 +144,19 @@ class Archiver:
                 names = ", ".join(sorted(table.dropped)[:5])
                 self._say(f"{table.name} wide", f"archive: {table.name} is too wide: without {names} ...", now_ms)
 
-    def _failed(self, feed: Feed, error: Exception, now_ms: int) -> None:
+    def _failed(self, feed: Feed, error: BaseException, now_ms: int) -> None:
         self._failed_once = True
-        self._metrics.count(selfmetrics.ARCHIVE_ERRORS, kind=type(error).__name__)
-        self._say(feed.topic, f"archive: {feed.topic}: {type(error).__name__}: {error}", now_ms)
+        self._failed_now(feed.topic, error, now_ms)
         try:
             feed.reload()
         except self._failures as again:  # the same trouble: the next round begins with it
             self._metrics.count(selfmetrics.ARCHIVE_ERRORS, kind=type(again).__name__)
+
+    def _failed_now(self, what: str, error: BaseException, now_ms: int) -> None:
+        text = str(error).partition("\n")[0]  # deltalake adds where in its code that was
+        self.waiting = f"{what}: {type(error).__name__}: {text}"
+        self._metrics.count(selfmetrics.ARCHIVE_ERRORS, kind=type(error).__name__)
+        self._say(what, f"archive: {self.waiting}", now_ms)
 
     def _count(self, topic: str, written: Written, now_ms: int) -> None:
         for table, rows in written.rows.items():
@@ -146,6 +178,8 @@ class Archiver:
         now_ms, until = self._context.clock(), time.monotonic() + CLOSING_S
         self._queue.clear()
         self._chores.clear()
+        if self._archive is None:
+            return
         self._next_ms = now_ms
         while self.step(now_ms) and self._queue and not self._failed_once and time.monotonic() < until:
             pass

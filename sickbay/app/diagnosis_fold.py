@@ -9,6 +9,7 @@ What a look puts out stands with its time, and is suppressed by that: everything
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
+from diagnosis.case import Case
 from sickbay import selfmetrics
 from sickbay.admission import Admission
 from sickbay.app.diagnosis_inputs import SIDE_MARGIN_MS, Inputs
@@ -204,13 +205,8 @@ class DiagnosisFold:
         self.at_ms, self.behind = at_ms, windows.behind
         changed: list[Incident] = []
         if urgent or windows.frontier_ms > self._windows_ms or self.horizon.due(at_ms):
-            before_ms, parts = at_ms - HORIZON_MS, self.judge.parts
-            case = self.horizon.case(at_ms, before_ms=before_ms, frontier_ms=windows.frontier_ms, parts=parts)
-            self._metrics.set(selfmetrics.MESSAGES_DROPPED, float(self.horizon.dropped))
-            self._metrics.set(selfmetrics.STEPS_FOLDED, float(self.horizon.steps.left_out))
-            self._metrics.set(selfmetrics.STEPS_LATE, float(self.horizon.steps.late))
-            self._metrics.set(selfmetrics.WINDOWS_CUT, float(self.horizon.windows.cut))
-            changed = self.judge.look(case, outputs)
+            case = self._case(at_ms, windows.frontier_ms)
+            changed = self.judge.look(case, outputs) if case else []
             self._windows_ms = max(self._windows_ms, windows.frontier_ms)
         if (changed or at_ms % BEAT_MS == 0) and windows.told_ms and self.judge.sound:
             outputs.append(self.judge.beat(windows.told_ms, behind=windows.behind))
@@ -222,7 +218,25 @@ class DiagnosisFold:
         """Where nothing is looked at, memory has an end, too, and facts do not heap up."""
         self._bound_ms = self.at_ms
         self.horizon.bound(self.at_ms - HORIZON_MS)
-        self.horizon.settle()
+        try:
+            self.horizon.settle()
+        except Exception as error:
+            self.judge.failed(error)
+
+    def _case(self, at_ms: int, frontier_ms: int) -> Case | None:
+        """The case of a moment; None where something that was let in spoils it: it would be read again and again, and a
+        process that died of it would do so again and again."""
+        before_ms, parts = at_ms - HORIZON_MS, self.judge.parts
+        try:
+            case = self.horizon.case(at_ms, before_ms=before_ms, frontier_ms=frontier_ms, parts=parts)
+        except Exception as error:
+            self.judge.failed(error)
+            return None
+        self._metrics.set(selfmetrics.MESSAGES_DROPPED, float(self.horizon.dropped))
+        self._metrics.set(selfmetrics.STEPS_FOLDED, float(self.horizon.steps.left_out))
+        self._metrics.set(selfmetrics.STEPS_LATE, float(self.horizon.steps.late))
+        self._metrics.set(selfmetrics.WINDOWS_CUT, float(self.horizon.windows.cut))
+        return case
 
     def _take_in(self, at_ms: int, outputs: list[Output] | None) -> bool:
         """What was appended by then, in order. True where it is worth a look at once. `outputs` None: it was said."""

@@ -96,11 +96,13 @@ def read(
 
 def _keep(record: Record, bare: dict[str, Incident], lists: dict[bytes, list[str]]) -> None:
     """Raises ValueError for what is damaged."""
-    if record.value and record.key.startswith(KNOWN):
+    if not record.value:
+        return
+    if record.key.startswith(KNOWN):
         _at_ms(record.key)
         lists[record.key] = _ids.decode(record.value)
-    elif record.value and record.key.startswith(INCIDENT) and isinstance(one := messages.decode(record.value), Incident):
-        bare[record.key[len(INCIDENT) :].decode("utf-8", "replace")] = one
+    elif isinstance(one := messages.decode(record.value), Incident):
+        bare[one.id] = one
 
 
 def _at_ms(key: bytes) -> int:

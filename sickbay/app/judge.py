@@ -3,6 +3,8 @@
 from collections import deque
 from collections.abc import Callable, Iterable
 
+from polars.exceptions import PanicException
+
 from diagnosis.case import Case, Detector
 from diagnosis.engine import advanced, detectors
 from diagnosis.lasting import parts_of
@@ -66,7 +68,10 @@ class Judge:
             bare, claims = advanced(self._bare, case, self._lang, self._detectors)
             bare = tuple(one for one in bare if one.state == "open" or _last_ms(one) >= now_ms - CLOSED_MS)
             incidents = planned(bare, case, self._lang)
-        except Exception as error:  # a detector's own failure is kept apart before: this is one of all of us
+        except (
+            Exception,
+            PanicException,
+        ) as error:  # one of all: a detector's own is kept apart
             self.failed(error)
             return []
         self._bare, self.incidents, self.sound, self.trouble = bare, incidents, True, ""
@@ -81,7 +86,7 @@ class Judge:
         self._tell([one for one in changed if one.id not in before], now_ms)
         return changed
 
-    def failed(self, error: Exception) -> None:
+    def failed(self, error: BaseException) -> None:
         """This look came to nothing: no heartbeat says that all is well, and the next one may."""
         self._metrics.count(selfmetrics.DETECTOR_ERRORS, detector="judge")
         self.sound, self.trouble = False, f"cannot judge: {type(error).__name__}: {error}"[:MOST_TOLD]
@@ -138,7 +143,7 @@ class Judge:
                 found = list(detector(case))
                 trouble.over()
                 return found
-            except Exception as error:
+            except (Exception, PanicException) as error:
                 self._metrics.count(selfmetrics.DETECTOR_ERRORS, detector=name)
                 trouble.failed(error)
                 return []

@@ -9,13 +9,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from diagnosis.detectors import load
 from sickbay import actions
 from sickbay.actions import JUDGED_KEY, Control
 from sickbay.admission import Admission
 from sickbay.app.diagnosis_fold import WATCHED, DiagnosisFold, Look
 from sickbay.app.diagnosis_inputs import SIDE_MARGIN_MS
 from sickbay.app.diagnosis_state import Memory
-from sickbay.app.explicit import ExplicitTask, explicit_maker
+from sickbay.app.explicit import DETECTORS, ExplicitTask
 from sickbay.app.live import widths
 from sickbay.app.replay_holds import Holds
 from sickbay.app.task_read import Stand
@@ -83,9 +84,8 @@ class Run:
             topics, config.report.lang, window_ms=self._width_ms, lateness_ms=self._lateness_ms
         )  # fmt: skip
         self._admission, self._sides, self._tasks = Admission(), Sides(), dict[int, WindowTask]()
-        made = explicit_maker(self._admission)(Task(EVENTS, 0), Mark())
-        assert isinstance(made, ExplicitTask)
-        self._explicit, self._now = made, Decoded(())
+        self._explicit = ExplicitTask({name: load(name) for name in DETECTORS}, self._admission, Mark())
+        self._now = Decoded(())
         self.story, self.holds = Story(), Holds(config)
         self.unreadable = 0
         self.fold.begin(self._stand(cut_ms), memory or Memory())

@@ -25,7 +25,7 @@ FACT_TABLES = ("edges", "identities", "placements", "changes", "control")
 LATE_MS = 60_000  # what a look said lies in the log so much later at most
 CLAIMS_MS = 24 * 3_600_000  # so long before, claims are looked for that go on
 MOST_ROWS, LEAST_ROWS = 4_000_000, 1_000_000  # of telemetry that are read at once, and where more would do
-FIRST_MS, LONGEST_MS = 60_000, 15 * 60_000  # of append time that is read at once
+LEAST_MS, FIRST_MS, MOST_MS = 10_000, 60_000, 15 * 60_000  # of append time that is read at once
 
 
 def feed(history: History, at: Span, runs: Sequence[Run]) -> Iterator[int]:
@@ -88,9 +88,9 @@ def _batches(history: History, begin_ms: int, end_ms: int) -> Iterator[Batch]:
         yield from pieces.cut({name: one for name, one in tables.items() if one.height})
         begin_ms = stop_ms
         if rows > MOST_ROWS:
-            step_ms = max(FIRST_MS, step_ms // 2 // SECOND_MS * SECOND_MS)
+            step_ms = max(LEAST_MS, step_ms // 2 // SECOND_MS * SECOND_MS)
         elif rows < LEAST_ROWS:
-            step_ms = min(LONGEST_MS, step_ms * 2)
+            step_ms = min(MOST_MS, step_ms * 2)
 
 
 def memory(history: History, cut_ms: int) -> Memory:

@@ -1,7 +1,9 @@
 """Which part of a range an archive lets one replay, where that begins, and what it cannot tell."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import polars as pl
 
@@ -10,7 +12,7 @@ from sickbay.app.horizon import HORIZON_MS
 from sickbay.app.live import widths
 from sickbay.archive_place import telemetry
 from sickbay.clock import rfc3339
-from sickbay.history import History
+from sickbay.history import History, moment
 from sickbay.schema import TABLES, WINDOWED
 from sickbay.settings import Windows
 from sickbay.topics import CHANGES, CONTROL, PLACEMENT, TELEMETRY, TOPOLOGY
@@ -19,8 +21,15 @@ SECOND_MS = 1_000
 FACTS = (TOPOLOGY, PLACEMENT, CHANGES, CONTROL)
 WARM_MS = HORIZON_MS + 5 * 60_000  # before the first look: what is remembered, and what its oldest windows count from
 QUIET_MS = 4_000  # looks begin where nobody told anything for so long: nothing is cut in two
+PAUSE_MS = 60_000  # the slowest source of telemetry tells something within
+DAY_MS = 24 * 3_600_000
+LATEST_MS = 250_000_000_000_000  # in the year 9892: a day later still has a date
 FOREVER = 2**62
 FEW = 5  # windows, of which nobody can tell how wide they are
+
+
+Extent: TypeAlias = tuple[int, int]  # first and last append time
+_FULL = tuple(map(telemetry, TABLES))
 
 
 class NothingThere(ValueError):
@@ -52,14 +61,11 @@ class _Notes:
 
 def span(history: History, since_ms: int, until_ms: int) -> Span:
     """The span for a range. Raises NothingThere."""
-    extents = {name: found for name in _driving(history) if (found := extent(history, name))}
-    if not extents:
-        raise NothingThere("the archive holds no telemetry, events or steps: nothing can be replayed")
-    first, last = min(one for one, _ in extents.values()), max(one for _, one in extents.values())
-    if since_ms > last or until_ms <= first:
-        raise NothingThere(
-            f"no telemetry, events or steps in that range: the archive holds {rfc3339(first)} to {rfc3339(last)}"
-        )
+    since_ms, until_ms = max(0, min(since_ms, LATEST_MS)), max(0, min(until_ms, LATEST_MS))
+    extents = _extents(history, since_ms - 2 * WARM_MS, until_ms)
+    if not extents or since_ms > _last(extents) or until_ms <= _first(extents):
+        raise NothingThere(_what_is_there(history))
+    first, last = _first(extents), _last(extents)
     notes = _Notes()
     if until_ms > last:
         until_ms = last
@@ -69,26 +75,58 @@ def span(history: History, since_ms: int, until_ms: int) -> Span:
         notes.add(f"the archive begins at {rfc3339(first)}")
     begin_ms, cut_ms = _beginning(history, first, since_ms, notes)
     for name in TABLES:
-        _telemetry_notes(history, name, extents.get(telemetry(name)), begin_ms, until_ms, notes)
-    if not any(name in extents for name in map(telemetry, TABLES)):
-        notes.add("no telemetry at full rate in the archive: windows are blind, judged by events and steps", blind=True)
+        _telemetry_notes(history, name, begin_ms, until_ms, notes)
+    _full_rate_notes({name: one for name, one in extents.items() if name in _FULL}, begin_ms, until_ms, notes)
     _gap_notes(history, begin_ms, until_ms, notes)
     return Span(begin_ms, cut_ms, since_ms, until_ms, tuple(notes.texts), notes.blind)
 
 
-def _driving(history: History) -> list[str]:
-    names = ("events", "steps", "progress", *map(telemetry, TABLES))
-    return [name for name in names if history.place.holds(name)]
-
-
-def extent(history: History, table: str, since_ms: int = 0, until_ms: int = FOREVER) -> tuple[int, int] | None:
-    """The first and the last append time of the records of a table."""
+def extent(history: History, table: str, since_ms: int = 0, until_ms: int = FOREVER) -> Extent | None:
+    """The first and the last append time of the records of a table, of those of a range: to the day for telemetry."""
     at = pl.col("append_ms")
     rows = history.scan(table)
-    if "topic" in rows.collect_schema() and table.startswith("telemetry_"):
+    if table in _FULL:
         rows = rows.filter(pl.col("topic") == TELEMETRY)
-    row = rows.filter(at >= since_ms, at < until_ms).select(at.min().alias("a"), at.max().alias("b")).collect().row(0)
+        if until_ms < FOREVER:  # whole days, by which files lie: so that little is read
+            rows = rows.filter(pl.col("day").is_between(moment(since_ms).date(), moment(until_ms).date()))
+    else:
+        rows = rows.filter(at >= since_ms, at < until_ms)
+    row = rows.select(at.min().alias("a"), at.max().alias("b")).collect().row(0)
     return None if row[0] is None else (int(row[0]), int(row[1]))
+
+
+def _extents(history: History, since_ms: int = 0, until_ms: int = FOREVER) -> dict[str, Extent]:
+    """What there is of records that drive windows and looks."""
+    names = ("events", "steps", "progress", *_FULL)
+    there = [name for name in names if history.place.holds(name)]
+    return {name: found for name in there if (found := extent(history, name, max(0, since_ms), until_ms + DAY_MS))}
+
+
+def _first(extents: Mapping[str, Extent]) -> int:
+    return min(one for one, _ in extents.values())
+
+
+def _last(extents: Mapping[str, Extent]) -> int:
+    return max(one for _, one in extents.values())
+
+
+def _what_is_there(history: History) -> str:
+    extents = _extents(history)
+    if not extents:
+        return "the archive holds no telemetry, events or steps: nothing can be replayed"
+    held = f"{rfc3339(_first(extents))} to {rfc3339(_last(extents))}"
+    return f"no telemetry, events or steps in that range: the archive holds {held}"
+
+
+def _full_rate_notes(extents: Mapping[str, Extent], begin_ms: int, until_ms: int, notes: _Notes) -> None:
+    if not extents or _first(extents) >= until_ms or _last(extents) < begin_ms:
+        notes.add("no telemetry at full rate in that range: windows are blind, judged by events and steps", blind=True)
+        return
+    first, last = _first(extents), _last(extents)
+    if first > begin_ms + PAUSE_MS:
+        notes.add(f"telemetry at full rate begins at {rfc3339(first)}: before that windows are blind", blind=True)
+    if last < until_ms - PAUSE_MS:
+        notes.add(f"telemetry at full rate ends at {rfc3339(last)}: after that windows are blind", blind=True)
 
 
 def _beginning(history: History, first: int, since_ms: int, notes: _Notes) -> tuple[int, int]:
@@ -126,9 +164,7 @@ def _said_before(history: History, first: int) -> bool:
     return history.place.holds("incidents") and extent(history, "incidents", until_ms=first) is not None
 
 
-def _telemetry_notes(
-    history: History, name: str, extent: tuple[int, int] | None, begin_ms: int, until_ms: int, notes: _Notes
-) -> None:
+def _telemetry_notes(history: History, name: str, begin_ms: int, until_ms: int, notes: _Notes) -> None:
     made = history.minutes_until(name)
     if made is None or (made_ms := int(made.timestamp() * 1000)) <= begin_ms:
         return

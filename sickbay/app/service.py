@@ -182,7 +182,7 @@ class Service:
             finally:
                 self.beats.pop(name, None)
                 stage.close()
-        except Exception as error:
+        except BaseException as error:  # a library's panic is no Exception: it must not end the thread unseen
             self.failed = f"{name}: {type(error).__name__}: {error}"
             self.context.say(self.failed)
             self.stop()

@@ -1,8 +1,9 @@
 """What of the log stands still, as seen from outside: pure judgements, and the incidents that follow from them.
 
-Three things are told apart, as each is mended elsewhere: a group that does not read what waits for it, an open
-transaction that hides what was written, and a topic that should be ticked each second and is not. A group that is late
-because of one of the others is not told beside it.
+Four things are told apart, as each is mended elsewhere: a group that does not read what waits for it, an open
+transaction that hides what was written, a topic that should be ticked each second and is not, and one whose times are
+ahead, as a clock was set: until that is over its ticks tell no time. A group that is late because of one of the others
+is not told beside it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -54,10 +55,12 @@ def found(
     frontiers: Iterable[Frontier], hidden: Iterable[Hidden], ticked: Iterable[str], now_ms: int, limit_ms: int
 ) -> tuple[Standstill, ...]:
     """What stands still for longer than the limit. `ticked`: the topics that ought to hold a tick each second."""
+    frontiers = [*frontiers]
     late = [one for one in frontiers if now_ms - one.since_ms > limit_ms]
     covers = _by_topic(hidden, now_ms, limit_ms)
     covered = {one.part for one in covers}
     unticked = [one for one in late if not one.waits and one.task.topic in {*ticked} - covered]
+    ahead = [one for one in frontiers if one.since_ms - now_ms > limit_ms]
     groups = _by_group(one for one in late if one.waits)
     for group, before in UPSTREAM.items():
         if group in groups and any(one in groups for one in before):
@@ -65,6 +68,7 @@ def found(
     return (
         *covers,
         *([_unticked(unticked)] if unticked else ()),
+        *([_ahead(ahead, now_ms)] if ahead else ()),
         *(_behind(group, rows) for group, rows in sorted(groups.items()) if rows),
     )
 
@@ -87,6 +91,12 @@ def _by_group(late: Iterable[Frontier]) -> dict[str, list[Frontier]]:
 def _unticked(late: Sequence[Frontier]) -> Standstill:
     topics = ", ".join(sorted({one.task.topic for one in late}))
     return Standstill("ticker", "log_unticked", min(one.since_ms for one in late), (("topics", topics),))
+
+
+def _ahead(ahead: Sequence[Frontier], now_ms: int) -> Standstill:
+    topics = ", ".join(sorted({one.task.topic for one in ahead}))
+    seconds = (max(one.since_ms for one in ahead) - now_ms) // 1000
+    return Standstill("clock", "log_ahead", now_ms, (("topics", topics), ("ahead", str(seconds))))
 
 
 def _behind(group: str, late: Sequence[Frontier]) -> Standstill:

@@ -87,6 +87,7 @@ def _told(archive: str, begin_ms: int, end_ms: int, speed: float, configs: "list
     import msgspec
     import polars as pl
     from deltalake.exceptions import DeltaError
+    from polars.exceptions import PanicException, PolarsError
 
     from sickbay.app.replay import Run
     from sickbay.app.replay_archive import memory
@@ -110,7 +111,13 @@ def _told(archive: str, begin_ms: int, end_ms: int, speed: float, configs: "list
         raise ValueError(
             f"{archive}: another version of Sickbay wrote it: no column {str(error).splitlines()[0]}"
         ) from None
-    except (pl.exceptions.PolarsError, DeltaError, OSError, msgspec.MsgspecError) as error:
+    except (
+        pl.exceptions.PolarsError,
+        pl.exceptions.PanicException,
+        DeltaError,
+        OSError,
+        msgspec.MsgspecError,
+    ) as error:
         raise ValueError(f"{archive}: cannot be read: {str(error).splitlines()[0]}") from None
     return told, INTERRUPTED if stopped else 0 if told.equal else DIFFERS
 

@@ -51,7 +51,7 @@ ALL: dict[str, tuple[type, str, str]] = {
 }
 SQLITE: dict[str, tuple[type, str, str]] = {
     "outputs in, positions not": (store.Store, "put", AFTER),
-    "committed, not told": (sqlite.SqliteTasks, "commit", AFTER),
+    "on disk, not told": (sqlite.SqliteTasks, "commit", AFTER),
 }
 IN_COMMIT = "positions in, commit not"  # of SQLite: inside a context manager, which is replaced
 

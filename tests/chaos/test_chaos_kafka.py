@@ -104,6 +104,7 @@ def _sprung(storm: Storm, member: Member, trap: Trap, asleep_s: float) -> None:
     storm.rage(partial(_unsprung, storm, member, before, time.monotonic() + 40))
     assert storm.said(member.name).count("sprung") > before, storm.all_said
     storm.others[f"{trap.what}: {trap.point}"] += 1
+    member.trap = None
     until = time.monotonic() + (asleep_s or float(trap.what)) + 3.0
     member.wakes_s = until - 3.0 if asleep_s else 0.0
     storm.rage(partial(_before, until))
@@ -123,6 +124,7 @@ def test_a_broker_killed_inside_transactions(log: Log, cluster: Cluster, tmp_pat
             before, limit = storm.said(member.name).count("sprung"), time.monotonic() + 40
             storm.rage(partial(_unsprung, storm, member, before, limit))
             assert storm.said(member.name).count("sprung") > before, storm.all_said
+            member.trap = None
             cluster.kill()
             storm.others["broker killed"] += 1
             cluster.start()

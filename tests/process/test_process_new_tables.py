@@ -111,7 +111,8 @@ def test_every_row_becomes_windows_under_its_own_name(calm: Site) -> None:
     assert calm.said == []
     assert only(calm.log, DEADLETTER) == []
     found = {table: set(frame["component"]) for table, frame in calm.case().features.items() if frame.height}
-    assert found == {table: set(rows) for table, rows in WELL.items()}
+    senders = {name(Kind.HOST, told) for told in ("leaf1", "r1a", "c1", "h1")}  # under whose name frames come
+    assert found == {table: set(rows) for table, rows in WELL.items()} | {"liveness": senders}
     keys = {record.key for record in everything(calm.log, TELEMETRY) if not record.is_tick}
     assert keys == {b"leaf1", b"r1a", b"c1", b"h1"}
     assert calm.told() == set()

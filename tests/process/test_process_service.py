@@ -16,6 +16,7 @@ from sickbay.app.exposition import Exposition
 from sickbay.app.service import Context, Service
 from sickbay.app.watched import Calls
 from sickbay.config import ConfigError
+from sickbay.log import Task
 from sickbay.log.memory import MemoryLog
 from sickbay.selfmetrics import SelfMetrics
 from sickbay.settings import Config, Metrics
@@ -109,6 +110,7 @@ def test_a_call_of_the_log_that_hangs_ends_the_process_long_before_a_step_would(
     assert said[0] == "one: one commit takes over 0 s: this process ends"
 
 
+@pytest.mark.slow
 def test_a_long_step_whose_calls_succeed_is_work_and_no_hang() -> None:
     class Long(Fake):
         def __init__(self, context: Context) -> None:
