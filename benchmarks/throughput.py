@@ -100,6 +100,7 @@ def _conditions(way: Way, given: argparse.Namespace) -> dict[str, Any]:
         "seconds": given.seconds,
         "warm_up_s": given.warm_up,
         "log": "Kafka 4.4, one broker, on the same cores",
+        "broker": site.BROKER | {"jvm": site.JVM, "data_on": site.filesystem(Path(tempfile.gettempdir()))},
         "placement": "as Slurm tells it; links of every port",
         "peak_rss_is": "of all stages together, each at its greatest; without broker and sender",
         "cpus": os.cpu_count(),

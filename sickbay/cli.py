@@ -37,8 +37,8 @@ COMMANDS: dict[str, tuple[str, str]] = {  # name: (where, one line of help)
 }
 
 
-def build() -> App:
-    """The application with all commands, none of them imported yet."""
+def build(asked: str = "") -> App:
+    """The application with all commands, none of them imported yet. `asked`: the one that is to tell of itself in full."""
     app = App(
         name="sickbay",
         help="Finds the failing part of a training cluster, and leaves the healthy ones alone.",
@@ -46,14 +46,15 @@ def build() -> App:
         result_action="return_value",
     )
     for name, (where, text) in COMMANDS.items():
-        app.command(where, name=name, help=text)
+        app.command(where, name=name, help=None if name == asked else text)  # None: its whole docstring
     return app
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status: 2 for bad usage, 4 for an error of our own."""
     prepare()
-    app = build()
+    arguments = sys.argv[1:] if arguments is None else arguments
+    app = build(next(iter(arguments), ""))
     try:
         result = app(arguments, exit_on_error=False, print_error=False)
         deliver(lambda: None)

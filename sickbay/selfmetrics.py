@@ -4,6 +4,7 @@ Names are `sickbay_<package>_<what>_<unit>[_total]`. A process makes one `SelfMe
 pure parts return counts and know nothing of this. The reference in docs is made from METRICS.
 """
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -203,15 +204,15 @@ class SelfMetrics:
     """The metrics of one process. Raises KeyError for one that is not in METRICS, ValueError for other labels."""
 
     def __init__(self, metrics: Sequence[Metric] = METRICS) -> None:
-        self._registry = CollectorRegistry()
+        self._registry, self._lock = CollectorRegistry(), threading.Lock()
         self._series = {metric: self._made(metric) for metric in metrics}
         self._seen: dict[Metric, set[tuple[str, ...]]] = {metric: set() for metric in metrics}
 
     def _made(self, metric: Metric) -> Series:
         if metric.type == "counter":
             return Counter(metric.name, metric.help, metric.labels, registry=self._registry)
-        if metric.type == "gauge":
-            return Gauge(metric.name, metric.help, metric.labels, registry=self._registry)
+        if metric.type == "gauge":  # without labels it would stand at 0 from the start, as if somebody had measured
+            return Gauge(metric.name, metric.help, metric.labels, registry=self._registry if metric.labels else None)
         return Histogram(metric.name, metric.help, metric.labels, registry=self._registry, buckets=SECONDS)
 
     def count(self, metric: Metric, amount: float = 1, **labels: str) -> None:
@@ -227,6 +228,15 @@ class SelfMetrics:
         if not isinstance(series, Gauge):
             raise TypeError(f"{metric.name} is a {metric.type}")
         series.set(value)
+        if not metric.labels:
+            self._show(metric, series)
+
+    def _show(self, metric: Metric, series: Gauge) -> None:
+        """From its first value on; several stages of a process may tell it."""
+        with self._lock:
+            if not self._seen[metric]:
+                self._registry.register(series)
+                self._seen[metric].add(())
 
     def observe(self, metric: Metric, value: float, **labels: str) -> None:
         """Add one observation to a histogram."""

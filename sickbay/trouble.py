@@ -15,7 +15,7 @@ class Trouble:
         self.now = ""  # what it fails with, empty while it works
         self._said: dict[str, float] = {}  # kind of error: when it was told
 
-    def failed(self, error: Exception) -> None:
+    def failed(self, error: BaseException) -> None:
         """It failed, once more perhaps: another kind of error is told at once."""
         now, kind = self._clock(), type(error).__name__
         self.now = str(error)

@@ -7,7 +7,7 @@ log's archive) is told at the start, by an error.
 
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
 
@@ -46,7 +46,9 @@ class Archiver:
         trust = admission(context.config.security)
         root = place(settings.path, settings.endpoint, settings.region)
         frames = ArchiveFrames(context.log, trust, context.metrics) if settings.telemetry else None
-        self._made = lambda: Archive(context.log, root, Reading(trust), context.clock, frames=frames)
+        self._made: Callable[[], Archive] = lambda: Archive(
+            context.log, root, Reading(trust), context.clock, frames=frames
+        )
         self._root = root
         self._archive: Archive | None = None  # where its tables can be read
         self.upkeep: list[Upkeep] = []

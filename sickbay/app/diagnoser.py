@@ -158,6 +158,7 @@ class Diagnoser:
         self._busy = False  # there is more to look at: reading waits, so that a long backlog does not fill the memory
         self._follow: TaskLog | None = None
         self._alone_s: float | None = None  # since when it is without the lead
+        self._metrics.tell(selfmetrics.INCIDENTS_OPEN, {})  # another's to tell, or soon told again
         self._asked_s = 0.0
 
     # Reading

@@ -160,12 +160,12 @@ class DiagnosisFold:
             if reach_ms - self._bound_ms >= BOUND_MS:
                 self._bound()
         if self.at_ms < self._until_ms:
-            self.waits = "reads what it knew"
+            self.waits = "what was judged before"
 
     def _begun(self) -> bool:
         """Where nothing was ever judged it begins with the first record of all."""
         if not self.inputs.driven_ms or self.inputs.first_ms is None:
-            self.waits = "has not heard of all partitions"
+            self.waits = "the first record of every partition"
             return False
         self.at_ms = self.inputs.first_ms // STEP_MS * STEP_MS - STEP_MS
         return True

@@ -26,6 +26,7 @@ TASK, PLACEMENT, TOPOLOGY = Task(INCIDENTS, 0), Task(topics.PLACEMENT, 0), Task(
 BATCH, BATCHES = 2000, 20  # records of one poll, polls of one step
 QUIET_S = 2.0  # nothing came for so long: all is read that there was
 ASIDE_MS = 500  # between two looks at what lies beside
+KEEP_S = 3.0  # between two commits of a position alone; heartbeats come every 5 s
 
 
 class NotWritten(Exception):
@@ -58,6 +59,8 @@ class Inputs:
     _goal: int = 0  # the end when the task was assigned: before it, all is history
     _heard_s: float = 0.0
     _beside_ms: int = 0
+    _kept: int | None = None  # the newest committed position
+    _kept_s: float = 0.0
 
     def __post_init__(self) -> None:
         self._tasks, self._reader = self.log.join(GROUP, [INCIDENTS], self.member), self.log.reader()
@@ -109,8 +112,16 @@ class Inputs:
             raise NotWritten from None
         except LogBusy:
             raise NotWritten from None
+        self._kept, self._kept_s = self._next, self.monotonic()
         self.ledger = self.ledger.told(lines)
         self.uncertain -= {line.id for line in lines if line.state is not ActionState.WAITING}
+
+    def keep(self) -> None:
+        """The position alone, now and then: from outside, who reads and commits nothing looks as if it stood still."""
+        if self._next is None or self._next == self._kept or self.monotonic() - self._kept_s < KEEP_S:
+            return
+        self._kept_s = self.monotonic()  # also where it fails
+        self.write(())
 
     def close(self) -> None:
         """Leave the group."""

@@ -98,6 +98,7 @@ class Remediator:
                 return False
             self._next_ms, began_s = now_ms + self._pause_ms, self.monotonic()
             changed = self._look(now_ms)
+            self.inputs.keep()
             self._pause_ms = max(LOOK_MS, round((self.monotonic() - began_s) * 1000 * PAUSE))
             self._next_ms = now_ms + self._pause_ms
         except NotWritten:

@@ -30,6 +30,8 @@ from streams.runner import Mark
 from streams.side_inputs import Facts, Told, Versions
 from streams.window_task import Decoded, WindowTask
 
+MOST_SAID = 50
+
 
 class Said(NamedTuple):
     """A record that was put out: by the look at `at_ms`, in an archive when the log took it."""
@@ -80,8 +82,9 @@ class Run:
         width = widths(config.windows)
         self._width_ms, self._lateness_ms = width["width_ms"], width["lateness_ms"]
         self._ticked = tasks_of(topics, WATCHED)
+        self.said: list[str] = []  # what the cores complain of, such as a detector that fails
         self.fold = DiagnosisFold(
-            topics, config.report.lang, window_ms=self._width_ms, lateness_ms=self._lateness_ms
+            topics, config.report.lang, say=self._say, window_ms=self._width_ms, lateness_ms=self._lateness_ms
         )  # fmt: skip
         self._admission, self._sides, self._tasks = Admission(), Sides(), dict[int, WindowTask]()
         self._explicit = ExplicitTask({name: load(name) for name in DETECTORS}, self._admission, Mark())
@@ -89,6 +92,10 @@ class Run:
         self.story, self.holds = Story(), Holds(config)
         self.unreadable = 0
         self.fold.begin(self._stand(cut_ms), memory or Memory())
+
+    def _say(self, text: str) -> None:
+        if len(self.said) < MOST_SAID and text not in self.said:
+            self.said.append(text)
 
     def _stand(self, cut_ms: int) -> Stand:
         if not cut_ms:

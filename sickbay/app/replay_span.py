@@ -135,6 +135,8 @@ def _beginning(history: History, first: int, since_ms: int, notes: _Notes) -> tu
     begin_ms, first_ms = cut_ms - WARM_MS, first // SECOND_MS * SECOND_MS
     if begin_ms <= first_ms:
         if not _said_before(history, first):
+            if since_ms > first:
+                notes.add(f"the archive begins at {rfc3339(first)}: memory goes back so far only")
             return first_ms, 0
         notes.add(f"what was recorded before {rfc3339(first)} is not in the archive: memory is not warm at first")
         return first_ms, first_ms

@@ -55,21 +55,23 @@ def _list(found: "list[Letter]", json: bool) -> int:
 
 
 def _line(one: "Letter") -> str:
-    from datetime import UTC, datetime
-
+    from sickbay.clock import rfc3339
     from sickbay.plain import plain
 
     letter = one.letter
-    at = datetime.fromtimestamp(letter.append_ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    at = rfc3339(letter.append_ms // 1000 * 1000)
+    at = at.replace(".000Z", "Z") if at else f"at {letter.append_ms} ms"
     key = letter.key.decode("utf-8", "replace")
     where = f"{letter.topic}[{letter.partition}] {letter.offset}"
     return plain(f"{one.number}  {at}  {where}  {key}  {letter.size} bytes: {letter.reason}")
 
 
 def _replayed(problems: dict[int, str]) -> int:
-    from sickbay.commands.output import complain
+    from sickbay.commands.output import complain, deliver
 
     for number, problem in problems.items():
         if problem:
             complain(f"sickbay deadletter: {number}: {problem}")
+    again = sum(not problem for problem in problems.values())
+    deliver(lambda: print(f"{again} of {len(problems)} appended again; what still cannot be read becomes a new letter"))
     return int(any(problems.values()))

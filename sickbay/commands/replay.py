@@ -85,9 +85,8 @@ def _range(begin: str, end: str, config: "Config") -> tuple[int, int]:
 def _told(archive: str, begin_ms: int, end_ms: int, speed: float, configs: "list[Config]") -> "tuple[Told, int]":
     """What came out, and the exit status. Raises NoArchive, and ValueError for an archive that cannot be replayed."""
     import msgspec
-    import polars as pl
     from deltalake.exceptions import DeltaError
-    from polars.exceptions import PanicException, PolarsError
+    from polars.exceptions import ColumnNotFoundError, PanicException, PolarsError
 
     from sickbay.app.replay import Run
     from sickbay.app.replay_archive import memory
@@ -106,18 +105,12 @@ def _told(archive: str, begin_ms: int, end_ms: int, speed: float, configs: "list
         stopped = reached_ms < found.until_ms
         if stopped:
             found = _noted(found, "stopped by hand: compared is what was replayed until then", until_ms=reached_ms)
-        told = _compared(history, found, runs)
-    except pl.exceptions.ColumnNotFoundError as error:
+        told = _compared(history, _noted(found, *dict.fromkeys(text for run in runs for text in run.said)), runs)
+    except ColumnNotFoundError as error:
         raise ValueError(
             f"{archive}: another version of Sickbay wrote it: no column {str(error).splitlines()[0]}"
         ) from None
-    except (
-        pl.exceptions.PolarsError,
-        pl.exceptions.PanicException,
-        DeltaError,
-        OSError,
-        msgspec.MsgspecError,
-    ) as error:
+    except (PolarsError, PanicException, DeltaError, OSError, msgspec.MsgspecError) as error:
         raise ValueError(f"{archive}: cannot be read: {str(error).splitlines()[0]}") from None
     return told, INTERRUPTED if stopped else 0 if told.equal else DIFFERS
 

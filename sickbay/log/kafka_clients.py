@@ -204,4 +204,5 @@ def _tried(settings: LogSettings, address: str) -> tuple[str, str]:
         return "_SSL", str(error)
     except (OSError, OverflowError) as error:
         return "_TRANSPORT", str(error)
-    return "", "it takes connections but does not answer" + ("" if settings.tls else "; does it want TLS?")
+    doubts = ("" if settings.tls else "; does it want TLS?") + ("; is the password right?" if settings.sasl else "")
+    return "", "it takes connections but does not answer" + doubts

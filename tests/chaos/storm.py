@@ -75,7 +75,8 @@ class Storm:
     def _born(self, member: Member, now: float) -> None:
         if self.lives_s[1] < FOR_EVER_S:
             member.trap = self._trap() if self._chance.random() < 0.75 else None
-        member.until_s = now + self._chance.uniform(*self.lives_s)
+        longer = 3 if self._chance.random() < 0.15 else 1  # so that work gets done between the kills
+        member.until_s = now + longer * self._chance.uniform(*self.lives_s)
         self.start(member)
 
     def _trap(self) -> Trap:

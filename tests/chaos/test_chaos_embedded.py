@@ -11,7 +11,7 @@ from tests.chaos.site import SMALL
 from tests.chaos.storm import Member
 
 STAGES = ("ticker", "windows", "explicit", "diagnosis", "archive")
-KILLS, SECONDS = 130, 150.0
+KILLS, SECONDS = 115, 300.0  # seconds at most
 
 
 @pytest.mark.slow
@@ -21,7 +21,7 @@ def test_a_process_killed_at_any_point_leaves_what_the_oracle_says(tmp_path: Pat
     print(f"CHAOS_SEED={seed}")
     trial.prepared(tmp_path, 'path = "log"')
     log = SqliteLog(tmp_path / "log", SMALL)
-    with trial.storm(tmp_path, "sqlite", [Member("one", STAGES)], seed, (0.3, 1.5)) as storm:
+    with trial.storm(tmp_path, "sqlite", [Member("one", STAGES)], seed, (0.4, 1.6)) as storm:
         site, speaker = trial.speaking(log, seed, seconds)
         storm.rage(lambda: storm.kills.total() < kills and not site.over.is_set())
         site.over.set()

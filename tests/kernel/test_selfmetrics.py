@@ -47,6 +47,16 @@ def test_what_is_told_is_scraped() -> None:
     assert metrics.value(REFUSED, reason="never") is None
 
 
+def test_what_nobody_measures_does_not_stand_at_zero() -> None:
+    metrics = SelfMetrics()
+    assert selfmetrics.HEARTBEAT_AGE.name not in metrics.text().decode()
+    assert metrics.value(selfmetrics.HEARTBEAT_AGE) is None
+    metrics.set(selfmetrics.HEARTBEAT_AGE, 4.0)
+    metrics.set(selfmetrics.HEARTBEAT_AGE, 0.0)
+    assert metrics.value(selfmetrics.HEARTBEAT_AGE) == 0
+    assert f"{selfmetrics.HEARTBEAT_AGE.name} 0.0" in metrics.text().decode()
+
+
 def test_two_processes_in_one_do_not_share_numbers() -> None:
     one, two = SelfMetrics(), SelfMetrics()
     one.count(DECODED)

@@ -8,7 +8,7 @@ import pytest
 from sickbay.cli import main
 from sickbay.log import Record
 from sickbay.log.sqlite import SqliteLog
-from streams.dead_letters import KEPT_BYTES, DeadLetters, decode
+from streams.dead_letters import KEPT_BYTES, DeadLetter, DeadLetters, decode, encode
 from tests.process.kit import DEADLETTER, EVENTS, only
 
 NOW = 1_796_000_000_000
@@ -44,6 +44,20 @@ def test_letters_are_listed_for_people_and_scripts(site: Path, capsys: pytest.Ca
     assert told["letters"][0]["letter"]["value"] == "//4="
     assert main(["deadletter", "list", "--topic", "other"]) == 0
     assert "no dead letters" in capsys.readouterr().out
+
+
+def test_a_letter_of_no_possible_time_hides_no_other(site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _put(site, b"rubbish")
+    log = SqliteLog(site / "log")
+    for at_ms in (2**62, -(2**62)):
+        letter = DeadLetter(topic=EVENTS, partition=0, offset=1, append_ms=at_ms, reason="torn", value=b"x", size=1)
+        log.appender().append(DEADLETTER, b"k", encode(letter)).result()
+    log.close()
+    assert main(["deadletter", "list"]) == 0
+    text = capsys.readouterr().out
+    assert text.count("torn") == 2
+    assert "rubbish" not in text
+    assert "7 bytes: not JSON" in text
 
 
 def test_a_letter_goes_back_where_it_came_from(site: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -78,8 +78,6 @@ def test_the_command_says_same_with_0_and_differs_with_1(
     assert told["settings"]["incidents"]["different"] == []
     (hold,) = [one for one in told["settings"]["holds"] if "is no class" in one["after"]["why"]]
     assert hold["before"]["why"] == "would be done now"
-    Path("same.toml").write_text("")
-    assert command(capsys, lived, "--settings", "same.toml")[0] == 0
     Path("slow.toml").write_text('[windows]\nlateness_s = 60\n[report]\nlang = "zh"\n')
     status, told = command(capsys, lived, "--settings", "slow.toml")
     assert status == 1
@@ -248,3 +246,15 @@ def test_an_archive_that_begins_later_goes_on_from_what_stood(lived: Night, tmp_
     assert "memory is not warm" in at.notes[1]
     assert all(one.before is not None for one in outcome.incidents)
     assert {one.id for one in run.fold.judge.incidents} == {key.decode() for key in incidents_in(lived)}
+
+
+def test_a_detector_that_fails_is_told(
+    lived: Night, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(case: object) -> list[object]:
+        raise RuntimeError("no such luck")
+
+    monkeypatch.setattr("sickbay.app.judge.detectors", lambda: {"lucky": broken})
+    status, told = command(capsys, lived)
+    assert status == 1
+    assert any("detector lucky fails" in one and "no such luck" in one for one in told["notes"])

@@ -221,6 +221,9 @@ def _security(certificate: Path, listeners: str) -> dict[str, str]:
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": f"User:ANONYMOUS;User:{USER}",
         "sasl.enabled.mechanisms": "SCRAM-SHA-512,SCRAM-SHA-256,PLAIN",
+        # kafka-python drops a refusal that it reads together with the end of the connection: on a busy machine, too, it
+        # gets to read it alone.
+        "connection.failed.authentication.delay.ms": "1000",
         "listener.name.secure.plain.sasl.jaas.config": f"{plain} {users};",
         "listener.name.secure.scram-sha-512.sasl.jaas.config": scram,
         "listener.name.secure.scram-sha-256.sasl.jaas.config": scram,

@@ -124,3 +124,22 @@ def test_telemetry_can_be_left_out(tmp_path: Path) -> None:
     stage = Archiver(Context(config, log, metrics, lambda line: None))
     assert not {name for name in History(tmp_path).tables if name.startswith("telemetry")}
     stage.close()
+
+
+@pytest.mark.parametrize("table", ["events", "telemetry_accelerator"])
+def test_a_damaged_table_is_told_and_waited_for_and_stops_nobody_beside_it(tmp_path: Path, table: str) -> None:
+    Stage(tmp_path).stage.close()
+    broken = max((tmp_path / table / "_delta_log").glob("*.json"))
+    whole = broken.read_bytes()
+    broken.write_bytes(whole[: len(whole) // 2])
+    stage = Stage(tmp_path)
+    for _ in range(3):
+        assert stage.round(60_000) == 0
+        assert "DeltaError" in stage.stage.waiting
+    assert len(stage.said) == 4
+    assert not any("\n" in line for line in stage.said)
+    assert not stage.value(selfmetrics.ARCHIVE_SINCE)
+    broken.write_bytes(whole)
+    assert stage.round(60_000) > 0
+    assert stage.stage.waiting == ""
+    stage.stage.close()
