@@ -28,7 +28,7 @@ from sickbay.topics import FEATURES, MIB, PLACEMENT, TELEMETRY, TOPOLOGY
 from simulator.telemetry import Fleet
 from streams.runner import read_mark
 
-RETENTION = {TELEMETRY: 512 * MIB, FEATURES: 64 * MIB}  # bytes a partition: what a benchmark sends would fill a disk
+RETENTION = {TELEMETRY: 256 * MIB, FEATURES: 64 * MIB}  # bytes a partition: what a benchmark sends would fill a disk
 SEGMENT = 64 * MIB
 BROKER: dict[str, Any] = {
     "log_retention_check_interval_ms": "2000",

@@ -38,7 +38,7 @@ COMMANDS: dict[str, tuple[str, str]] = {  # name: (where, one line of help)
 
 
 def build(asked: str = "") -> App:
-    """The application with all commands, none of them imported yet. `asked`: the one that is to tell of itself in full."""
+    """The application with all commands, none of them imported yet. `asked`: the one that is to tell all of itself."""
     app = App(
         name="sickbay",
         help="Finds the failing part of a training cluster, and leaves the healthy ones alone.",

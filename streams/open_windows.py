@@ -20,7 +20,7 @@ from streams.window_rows import Rows
 
 LATENESS_MS = 5_000  # one sending interval of an agent
 AHEAD_MS = 2_000  # a source's stamp further ahead of append time is a wrong clock: clamped
-BATCH_ROWS = 2_048  # that are kept as they came: some 50 frames, as many as stay in a core's cache until they are sorted
+BATCH_ROWS = 2_048  # that are kept as they came: some 50 frames, as many as stay in a core's cache until sorted
 LISTS = 100_000  # name lists whose codes are known at once
 SPARE = 64  # names beyond a quarter of those heard that may stand unheard
 

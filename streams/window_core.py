@@ -138,7 +138,8 @@ _GREATEST = float(np.finfo(np.float32).max)
 
 def _between(least: NDArray[Any], most: NDArray[Any]) -> NDArray[Any]:
     """How far apart they are: at most what a float32 holds, as nothing is infinite here."""
-    return np.minimum(most.astype(np.float64) - least, _GREATEST)
+    between: NDArray[Any] = np.minimum(most.astype(np.float64) - least, _GREATEST)
+    return between
 
 
 def _plan(rows: Rows, counters: Sequence[str], table: Table, wanted: Sequence[str]) -> _Plan:

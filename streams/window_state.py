@@ -113,7 +113,11 @@ def read(reader: Reader, task: Task, offset: int) -> Mapping[str, Kept]:
     """The newest state of each table of a task, from `offset` of the state topic on; damaged records are passed over:
     increases that they would have told are missing then, never wrong."""
     found: dict[str, list[tuple[int, _Part]]] = {}
-    for record in records(reader, Task(STATE, task.partition), offset):
+    place = Task(STATE, task.partition)
+    bounds = reader.bounds(place)
+    if not 0 <= offset <= bounds.end:  # the topic is not the one that was written to
+        offset = bounds.begin
+    for record in records(reader, place, offset):
         if record.value and record.key.startswith(f"windows/{task.topic}/{task.partition}/".encode()):
             _keep(found, record)
     return {table: _whole(parts) for table, parts in found.items()}

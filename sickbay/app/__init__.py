@@ -11,12 +11,11 @@ Where to look, by what runs:
   edges for them), `lag` (and what stands still: `standstill`), `alerts`, `archiver` (`archive_frames`: what it takes
   of frames);
   diagnosis is `diagnosis_fold` (what the log says, with `diagnosis_inputs`, `window_clocks`, `horizon`: memory, with
-  its `kept_steps` and `feature_windows` (each a `window_table`; sieved by `card_screen`, `interest`; whole: `wide_windows`);
-  `judge`: says, `wishes`) in its shell `diagnoser` (reads, commits; `diagnosis_reading`, `diagnosis_state`,
-  `task_read`: how far); `explicit` makes evidence of single events.
-- `sickbay replay`: `replay_span` (from where to where, and what lacks), `replay_archive` (what is read), `replay` (the same
-  folds over it), `replay_holds` (the
-  policy over it), `replay_compare` (what differs), `replay_report`.
+  its `kept_steps` and `feature_windows` (each a `window_table`; sieved by `card_screen`, `interest`; whole:
+  `wide_windows`); `judge`: says, `wishes`) in its shell `diagnoser` (reads, commits; `diagnosis_reading`,
+  `diagnosis_state`, `task_read`: how far); `explicit` makes evidence of single events.
+- `sickbay replay`: `replay_span` (from where to where, and what lacks), `replay_archive` (what is read), `replay` (the
+  same folds over it), `replay_holds` (the policy over it), `replay_compare` (what differs), `replay_report`.
 - `sickbay remediate`: `remediator`, `remediation_inputs`, `scheduler_view`, `errands` (tests and bundles, beside).
 - `sickbay relay`, and what `sickbay up` listens to: `listener` (the stage), `listen_server`, `listen_sockets`,
   `tokens`, `intake` (a request to an answer), `hooks` (changes, work), `handing` (agents' records), `sink` (the log;

@@ -99,8 +99,9 @@ class Diagnoser:
         """What it waits for before it can judge, empty where it has read all there is, or stands by well."""
         if self._trouble.now:
             return self._trouble.now
-        if (ahead_ms := self.fold.at_ms - self._now_ms) > LATE_MS and self._now_ms:
-            return f"the log's time is {ahead_ms // 1000} s ahead of this machine's clock: nothing closes until then"
+        ahead_ms = max(self.fold.at_ms, self.fold.until_ms) - self._now_ms
+        if ahead_ms > LATE_MS and self._now_ms:
+            return f"what was judged is {ahead_ms // 1000} s ahead of this machine's clock: no more is until then"
         late = self._now_ms - self.fold.at_ms > LATE_MS
         if late and (not self._begun or self.fold.waits or self.took):
             where = rfc3339(self.fold.at_ms) if self.fold.at_ms else "its beginning"

@@ -118,6 +118,11 @@ class DiagnosisFold:
         self._leads = True
 
     @property
+    def until_ms(self) -> int:
+        """Up to here all was said before: there are no looks until then."""
+        return self._until_ms
+
+    @property
     def stand(self) -> Stand:
         """What a commit keeps."""
         return Stand(

@@ -158,7 +158,8 @@ def _word(value: object) -> str:
 
 
 def _held(one: Incident) -> str:
-    return f"; would {', '.join(steps)}" if (steps := holding(one)) else ""
+    would = holding(one)
+    return f"; would {', '.join(would)}" if would else ""
 
 
 def _hold_line(one: HoldDiffers) -> str:

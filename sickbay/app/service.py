@@ -3,7 +3,8 @@
 A stage is the shell around a pure core. It opens what it needs in `open`, in the thread that will use it; an error that
 it does not handle ends the whole process with a message, as a stage that is silently gone looks healthy. So does a
 stage that hangs: another process can take its work over only when this one is gone. A call of the log that takes
-over 10 s hangs; a step may take longer, as a look of diagnosis at a storm does.
+over 10 s hangs; a step may take longer, as a look of diagnosis at a storm does. A stage that waits for a processor of
+a busy machine does not hang, and what it waits is not counted.
 """
 
 import signal
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from sickbay.app.exposition import Exposition
+from sickbay.app.starving import Starving
 from sickbay.app.watched import Calls, WatchedLog
 from sickbay.log import Log, LogBusy, wall_ms
 from sickbay.selfmetrics import SelfMetrics
@@ -72,6 +74,7 @@ class Service:
     left_behind: bool = False  # a stage did not end: only the end of the process ends it
     _hangs: bool = False
     _calls: Calls = field(default_factory=Calls)
+    _starving: Starving = field(default_factory=Starving)
 
     def run(self, signals: Sequence[int] = (signal.SIGTERM, signal.SIGINT)) -> int:
         """Runs until a signal or `stop`. Only the main thread may take signals."""
@@ -109,6 +112,7 @@ class Service:
                 self.beats.update(dict.fromkeys(self.beats, now))
                 self._calls.forgive(now)
             looked = now
+            self._starving.look(now)
             if hanging := self._hanging(now):
                 self._hangs, self.failed = True, f"{hanging}: this process ends"
                 self.context.say(self.failed)
@@ -116,12 +120,14 @@ class Service:
 
     def _hanging(self, now: float) -> str:
         """What takes too long; empty where nothing does."""
-        if (longest := self._calls.longest(now)) is not None and longest[1] > self.call_s:
-            return f"{longest[0].stage}: one {longest[0].what} takes over {self.call_s:.0f} s"
+        if (longest := self._calls.longest(now)) is not None:
+            call, age_s = longest
+            if age_s - self._starving.since(call.since) > self.call_s:
+                return f"{call.stage}: one {call.what} takes over {self.call_s:.0f} s"
         for name, beat in list(self.beats.items()):
             beat = max(beat, self._calls.done.get(name, 0.0))
             most_s = max(self.step_s, self.longer.get(name, 0.0))
-            if now - beat > most_s:
+            if now - beat - self._starving.since(beat) > most_s:
                 return f"{name}: one step takes over {most_s:.0f} s, with nothing done"
         return ""
 

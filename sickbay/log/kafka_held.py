@@ -12,6 +12,7 @@ class Held:
 
     told: set[Task] = field(default_factory=set)
     out_of_range: dict[Task, OffsetOutOfRange] = field(default_factory=dict)
+    placed: set[Task] = field(default_factory=set)  # read from an offset that we said, not from what is committed
     start_over: bool = False  # a commit failed: the processor must forget its open work
     _fresh: list[Task] = field(default_factory=list)
     _gone: list[Task] = field(default_factory=list)
@@ -19,7 +20,9 @@ class Held:
 
     def took(self, tasks: Iterable[Task]) -> None:
         """The member was given tasks."""
-        self._fresh += tasks
+        found = list(tasks)
+        self._fresh += found
+        self.placed.difference_update(found)
 
     def lost(self, tasks: Iterable[Task]) -> None:
         """The member gave tasks up, or they were taken from it."""

@@ -213,11 +213,14 @@ class KafkaTasks:
         if not self._held.has(task):
             return
         if offset is None or offset < 0:
-            return self._stand(task, self._client.OFFSET_BEGINNING)
+            if task not in self._held.placed:  # else that came late: it is read from elsewhere by now
+                self._stand(task, self._client.OFFSET_BEGINNING)
+            return
         self._held.out_of_range[task] = OffsetOutOfRange(task, offset, self._asker.bounds(task))
 
     def _stand(self, task: Task, offset: int) -> None:
         self._held.forget(task)
+        (self._held.placed.discard if offset == self._client.OFFSET_STORED else self._held.placed.add)(task)
         self._consumer.incremental_unassign([self._asker.place(task)])
         self._consumer.incremental_assign([self._asker.place(task, offset)])
 

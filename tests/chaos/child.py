@@ -28,7 +28,7 @@ from tests.chaos.site import SMALL
 PRELOADED = ["tests.chaos.child", "deltalake", "arro3.core", "confluent_kafka", "kafka", "polars"]
 KNOWN = detectors(), archiver  # whatever is imported late is here already
 
-POLL_INTERVAL_MS = 5_000
+POLL_INTERVAL_MS = 9_000  # more than a step of diagnosis with a backlog, which is 5 s and a look
 
 
 class Spec(NamedTuple):

@@ -40,7 +40,7 @@ every_s = 1.0
 """
 TRUST = Admission(KEY, True)
 KEPT = (FEATURES, EVENTS, PLACEMENT, TOPOLOGY, EVIDENCE, INCIDENTS, CONTROL)  # what the archive holds of a site
-SETTLED_S = 90.0
+SETTLED_S = 120.0
 
 
 def prepared(folder: Path, log: str) -> None:

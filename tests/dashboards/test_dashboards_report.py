@@ -179,6 +179,7 @@ def test_the_gravest_incident_comes_first() -> None:
     assert headline(answer(incidents=[mild, INCIDENT]), labels("en")).startswith("2 ")
 
 
+@pytest.mark.slow
 def test_a_flood_of_events_and_lines_stays_readable() -> None:
     events = [EVENT | {"line": line, "severity": "info"} for line in range(3000)] + [EVENT | {"message": "THE ONE"}]
     evidence = [INCIDENT["evidence"][0] | {"line": line} for line in range(2000)]

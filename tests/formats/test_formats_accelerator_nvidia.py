@@ -312,6 +312,7 @@ PIECES = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(st.sampled_from(PIECES) | st.text(max_size=20), max_size=12).map("".join), max_size=8))
 def test_any_text_gives_no_error_and_no_invented_address(bodies: list[str]) -> None:
     codes, words = nvidia.Grammar(), accelerator_nvidia_text.Grammar()

@@ -202,6 +202,7 @@ def test_hostile_text_costs_linear_time() -> None:
         confidence((unit * 65_536)[:65_536].encode(), "x")
 
 
+@pytest.mark.slow
 def test_a_large_fabric_is_read_in_seconds() -> None:
     rows = [
         f"CA {n} 1 0x{n:016x} 4x NDR - SW {n % 512} {n // 512} 0x{n % 512 + (1 << 40):016x}"

@@ -229,6 +229,18 @@ def test_both_clients_speak_over_tls_as_a_user(secure: LogSettings, mechanism: A
     log.close()
 
 
+def test_word_that_nothing_is_committed_moves_nobody_who_was_sent_to_an_offset(engine: KafkaEngine) -> None:
+    """The client says so when it has asked, which may be after a processor sought where its work begins."""
+    engine.put("in", b"0", b"1", b"2")
+    member = engine.log.join("group", ["in"], "m")
+    told(member)
+    member.seek(IN, 1)
+    assert [record.value for record in drained(member)] == [b"1", b"2"]
+    member._misplaced(IN, None)  # type: ignore[attr-defined]
+    engine.put("in", b"3")
+    assert [record.value for record in drained(member)] == [b"3"]
+
+
 def test_a_wrong_password_is_told(secure: LogSettings) -> None:
     Path(secure.password_file).write_text("wrong")
     for opened in (open_log, open_appender):

@@ -186,7 +186,7 @@ class SqliteMachine(LogMachine):
     name = "sqlite"
 
 
-TestMemory = MemoryMachine.TestCase
+TestMemory = pytest.mark.slow(MemoryMachine.TestCase)
 TestMemory.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
-TestSqlite = SqliteMachine.TestCase
+TestSqlite = pytest.mark.slow(SqliteMachine.TestCase)
 TestSqlite.settings = settings(max_examples=15, stateful_step_count=30, deadline=None)

@@ -187,6 +187,11 @@ def test_a_log_whose_time_is_ahead_of_the_machine_is_told() -> None:
     site.log.clock = lambda: max(real(), START + 3_610_000)  # as engines do: the times of a log never run back
     run(60)
     assert "ahead of this machine's clock" in site.pipeline.diagnoser.waiting
+    site.pipeline.diagnoser.close()
+    site.pipeline.windows.log.close()
+    site.pipeline = Pipeline(site.log)  # a restart helps nobody, and hides nothing
+    run(5)
+    assert "ahead of this machine's clock" in site.pipeline.diagnoser.waiting
     assert any("ahead of this machine's clock" in line for line in said)
 
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from sickbay import selfmetrics
 from sickbay.app.exposition import Exposition
 from sickbay.app.service import Context, Service
+from sickbay.app.starving import Starving
 from sickbay.app.watched import Calls
 from sickbay.config import ConfigError
 from sickbay.log import Task
@@ -136,6 +137,34 @@ def test_a_long_step_whose_calls_succeed_is_work_and_no_hang() -> None:
     thread.join(5)
     assert status == [0]
     assert not said
+
+
+def test_what_a_thread_waited_for_a_processor_does_not_count() -> None:
+    waited = {"1": 5.0, "2": 7.0}
+    starving, now = Starving(lambda: waited), time.monotonic()
+    waited |= {"1": 5.05, "2": 7.05, "3": 90.0}  # a new one has waited before
+    starving.look(now + 0.2)
+    assert starving.since(now) == 0
+    for second in range(1, 4):
+        waited["2"] += 0.9
+        starving.look(now + 0.2 + second)
+    assert starving.since(now) == pytest.approx(2.7)
+    assert starving.since(now + 1.5) == pytest.approx(1.8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("busy", [True, False])
+def test_a_stage_on_a_busy_machine_is_not_taken_for_one_that_hangs(busy: bool) -> None:
+    stuck = threading.Event()
+    service, said = _service(Fake(lambda: stuck.wait(1.5)), step_s=0.6)
+    service._starving = Starving(lambda: {"1": time.monotonic() if busy else 0.0})
+    thread, status = _running(service)
+    time.sleep(1.2)
+    service.stop()
+    stuck.set()
+    thread.join(5)
+    assert bool(said) is not busy
+    assert status == [0 if busy else 4]
 
 
 def test_a_process_that_stood_still_is_given_the_time_again() -> None:

@@ -149,6 +149,7 @@ def test_without_any_ticks_nothing_is_judged_and_nothing_called_read(site: Site)
     assert current(site.log.reader())[1] is None  # no clock, no heartbeat
 
 
+@pytest.mark.slow
 def test_a_backlog_is_judged_as_it_would_have_been_and_is_not_called_ready(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -213,6 +213,7 @@ def test_records_come_back_in_the_order_of_the_log(night: tuple[Night, History])
             assert kept.proved is (False if record.topic == EVENTS else None)
 
 
+@pytest.mark.slow
 def test_a_pack_comes_back_as_a_pack(tmp_path: Path) -> None:
     made = Night(tmp_path)
     frames = [made.frame(host, 5.0) for host in ("n1", "n2")]

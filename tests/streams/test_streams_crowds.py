@@ -10,6 +10,7 @@ from sickbay.admission import Admission
 from sickbay.frames import matrix_of
 from sickbay.layouts import Schemas, layout_of
 from sickbay.log import Output, Record, Task
+from sickbay.log.memory import MemoryLog
 from sickbay.schema import TABLES, Samples
 from sickbay.topics import FEATURES, STATE, TELEMETRY, TOPICS
 from streams import crowds, repartition, window_core, window_state
@@ -150,3 +151,11 @@ def test_lists_of_names_that_were_checked_are_no_endless_memory(monkeypatch: pyt
         frame = wire.encode("evil", [told], sequence=number, incarnation=1, sent_ms=END)
         entry.frame(Record(*TASK, number, END, b"evil", frame), schemas)
         assert sum(len(names) for _, names in entry._checked) <= 100
+
+
+@pytest.mark.parametrize("offset", [-7, 99_999])
+def test_a_state_that_lies_elsewhere_than_was_noted_is_found(offset: int) -> None:
+    log, last = MemoryLog(), last_of(["accelerator:h/0"])
+    for one in window_state.outputs(TASK, "accelerator", END, last):
+        log.appender().append(one.topic, one.key, one.value, partition=one.partition)
+    assert window_state.read(log.reader(), TASK, offset)["accelerator"].last.names == last.names
