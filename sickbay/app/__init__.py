@@ -5,8 +5,8 @@ Where to look, by what runs:
 - `sickbay diagnose`: `offline` (inputs to an answer), `merge` (who, when), `live_metrics`, `progress`; the answer as
   `terminal` (words: `labels`), `html` (numbers to draw: `plots`).
 - `sickbay demo`: `demo`, `agents` (all agents of the cluster, in memory), `demo_report`.
-- Any service: `service` (a thread a stage), `opening` (the log), `watched` (its calls, timed), `exposition`
-  (`/metrics`, `/ready`).
+- Any service: `service` (a thread a stage), `opening` (the log), `watched` (its calls, timed; less what the process was
+  `starving`), `exposition` (`/metrics`, `/ready`).
 - `sickbay process`: `stages` (their names; ticker), `live` (windows; all in one thread; `side_reader`: placements and
   edges for them), `lag` (and what stands still: `standstill`), `alerts`, `archiver` (`archive_frames`: what it takes
   of frames);

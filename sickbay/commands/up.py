@@ -67,7 +67,9 @@ def up(
     service = Service(Context(settings, log, SelfMetrics(), say), made, longer=longer)
     say(f"up: {', '.join(made)}; the log: {settings.log.brokers or settings.log.path}")
     if seconds is not None:
-        threading.Timer(seconds, service.stop).start()
+        timer = threading.Timer(seconds, service.stop)
+        timer.daemon = True  # else the process, told to end before, would wait for it
+        timer.start()
     return end(service, log, service.run())
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from sickbay.cli import main
 from sickbay.commands.settings import LISTEN, settings_of
 from sickbay.config import ConfigError
 
@@ -27,3 +28,10 @@ def test_a_wrong_address_is_refused_by_the_variables_name(file: Path, monkeypatc
     monkeypatch.setenv(LISTEN, "everywhere")
     with pytest.raises(ConfigError, match="SICKBAY_LISTEN = 'everywhere': must be host:port"):
         settings_of(file)
+
+
+def test_a_command_asked_for_help_tells_all_of_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["process", "--help"])
+    assert "SICKBAY_MEMBER" in capsys.readouterr().out
+    main(["--help"])
+    assert "SICKBAY_MEMBER" not in capsys.readouterr().out

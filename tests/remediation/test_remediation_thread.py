@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from remediation.schedulers import Refused, Unreachable
+from sickbay.app.remediation_inputs import GROUP, TASK
 from sickbay.app.remediator import Remediator
 from sickbay.log import Bounds, LogBusy, OutcomeUnknown, Replaced, Task
 from sickbay.log.memory import MemoryReader
@@ -70,6 +71,14 @@ def test_observe_shows_the_plan_and_writes_nothing() -> None:
     assert one.scheduler.writes == []
     assert set(one.states().values()) == {"shown"}
     assert {"drain_host", "requeue", "power_cycle", "run_test", "release"} <= set(one.states())
+
+
+def test_a_site_where_nothing_is_to_be_done_commits_how_far_it_has_read() -> None:
+    """Else it would look from outside as if it stood still."""
+    one = Cluster()
+    one.run(20)
+    position = one.log.reader().positions(GROUP, [TASK])[TASK]
+    assert one.log.reader().bounds(TASK).end - position.offset <= 8  # the newest heartbeats at most
 
 
 def test_a_site_without_a_scheduler_shows_everything() -> None:
