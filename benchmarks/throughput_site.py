@@ -31,6 +31,7 @@ from streams.runner import read_mark
 RETENTION = {TELEMETRY: 256 * MIB, FEATURES: 64 * MIB}  # bytes a partition: what a benchmark sends would fill a disk
 SEGMENT = 64 * MIB
 BROKER: dict[str, Any] = {
+    "log_initial_task_delay_ms": "1000",  # the tests' broker never removes anything
     "log_retention_check_interval_ms": "2000",
     "file_delete_delay_ms": "1000",
     "num_network_threads": "1",  # a record costs 80 us of the broker, with two and four such threads 95

@@ -21,7 +21,8 @@ CALL_S = (
 SETUP_S = 20.0  # for what is done once, before any stage works: making topics, the first look at the cluster
 CLIENT = "sickbay"
 FETCH_WAIT_MS = 100  # a broker without news answers after so long; news are answered at once
-AHEAD_KBYTES = 16 * KIB  # fetched ahead of a processor
+AHEAD_KBYTES = 32 * KIB  # fetched ahead of a processor: two answers, so that one is under way while one is read
+AGAIN_MS = 10  # until it is looked whether that was read; the client's own second let 16 MB/s through and no more
 FETCH_BYTES, LEAST_BYTES = 16 * MIB, 128 * KIB  # of one answer, and of one partition in it
 BULK_BYTES = MIB  # for which an answer waits, up to FETCH_WAIT_MS, where records come in bulk
 OVERHEAD = 512  # bytes that a record may take beside key and value: batch header, lengths, time, offset
@@ -123,6 +124,7 @@ def fetching(settings: LogSettings, largest: int, partitions: int = 4, *, in_bul
         # A larger record comes all the same: the broker sends the first one whole.
         max_partition_fetch_bytes=max(LEAST_BYTES, FETCH_BYTES // partitions),
         queued_max_messages_kbytes=AHEAD_KBYTES,
+        fetch_queue_backoff_ms=AGAIN_MS,
         fetch_max_bytes=most,
         fetch_min_bytes=BULK_BYTES if in_bulk else 1,
     ) | {"receive.message.max.bytes": most + MIB}
