@@ -22,7 +22,7 @@ from tests.remediation.kit import found
 NOW = time.time_ns() // 1_000_000
 WAITS = Action(
     id="aa11", incident="8f3c01", do="drain_host", target="host:n1", state=ActionState.WAITING, why="approval: asks",
-    at_ms=NOW, expires_ms=NOW + 600_000,
+    at_ms=NOW, expires_ms=NOW + 24 * 3_600_000,
 )  # fmt: skip
 LATE = Action(
     id="aa22", incident="8f3c02", do="requeue", target="job:1", state=ActionState.WAITING, at_ms=NOW - 9,
