@@ -27,7 +27,7 @@ SICKBAY = Path(sys.executable).with_name("sickbay")
 Way = Literal["spread", "single"]
 # What each process runs when they are spread; agents come on top, one a host.
 PROCESSES: dict[str, tuple[str, ...]] = {
-    "windows": ("process", "ticker", "windows", "lag"),
+    "windows": ("process", "ticker", "windows", "explicit", "lag"),
     "diagnosis": ("process", "diagnosis"),
     "surfaces": ("process", "alerts", "archive"),
     "poll": ("poll", "slurm"),
