@@ -11,7 +11,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -55,6 +55,9 @@ class Mark(Struct, frozen=True, kw_only=True, omit_defaults=True):
     low: int = 0
     clock_ms: int = 0
     state: int = 0
+
+
+M = TypeVar("M", bound=Mark)
 
 
 class TaskProcessor(Protocol):
@@ -332,9 +335,14 @@ def write_mark(mark: Mark) -> str:
 
 def read_mark(position: Position | None) -> Mark:
     """The mark of a committed position; one that cannot be read begins at the committed offset with nothing put out."""
+    return mark_of(position, Mark)
+
+
+def mark_of(position: Position | None, kind: type[M]) -> M:
+    """`read_mark` of a stage that keeps more beside its offset."""
     if position is None or not position.metadata:
-        return Mark(low=position.offset if position else 0)
+        return kind(low=position.offset if position else 0)
     try:
-        return msgspec.json.decode(position.metadata, type=Mark)
+        return msgspec.json.decode(position.metadata, type=kind)
     except (msgspec.DecodeError, msgspec.ValidationError):
-        return Mark(low=position.offset)
+        return kind(low=position.offset)

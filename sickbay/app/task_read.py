@@ -7,7 +7,7 @@ import msgspec
 from sickbay.app.horizon import HORIZON_MS
 from sickbay.log import Position, Record
 from streams.dead_letters import DeadLetters
-from streams.runner import Mark
+from streams.runner import Mark, mark_of, write_mark
 
 BUCKET_MS = 10_000  # how finely the beginning of the horizon is known
 
@@ -26,12 +26,7 @@ class Stand(Mark, frozen=True, kw_only=True, omit_defaults=True):
 
 def read_stand(position: Position | None) -> Stand:
     """The stand of a committed position; one that cannot be read has judged nothing."""
-    if position is None or not position.metadata:
-        return Stand(low=position.offset if position else 0)
-    try:
-        return msgspec.json.decode(position.metadata, type=Stand)
-    except (msgspec.DecodeError, msgspec.ValidationError):
-        return Stand(low=position.offset)
+    return mark_of(position, Stand)
 
 
 @dataclass(slots=True)
@@ -58,7 +53,7 @@ class TaskRead:
         end = max(self.committed, self.end or 0)
         low = min(end, self._begins[0][1]) if self._begins else end
         told = msgspec.structs.replace(stand, low=low, clock_ms=self.clock_ms)
-        return Position(end, msgspec.json.encode(told).decode())
+        return Position(end, write_mark(told))
 
     def kept(self) -> None:
         """What was judged is committed."""

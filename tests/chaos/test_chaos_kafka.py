@@ -132,16 +132,9 @@ def test_a_broker_killed_inside_transactions(log: Log, cluster: Cluster, tmp_pat
         try:
             _ended(log, tmp_path, storm, site, speaker, clocks=False)
         except AssertionError as error:
-            _forgotten(error)
+            if str(error).startswith("waits for"):
+                cluster.forgave(str(error))
             raise
-
-
-def _forgotten(error: AssertionError) -> None:
-    """A lone broker (4.4) that comes back sometimes notes a transaction as aborted, and writes no mark of that into
-    its partitions: offsets stay unstable, and nothing of ours can end it. Seen in its own files."""
-    told = str(error)
-    if told.startswith("waits for") and "Failed to get committed offsets: Local: Timed out" in told[-6000:]:
-        pytest.xfail("the broker forgot a transaction that it had aborted: its partitions wait for ever")
 
 
 def _unsprung(storm: Storm, member: Member, before: int, limit: float) -> bool:

@@ -169,9 +169,13 @@ def test_waiting_for_the_log_ends_with_a_signal(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr("sickbay.app.opening.open_log", away)
     said: list[str] = []
-    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM))
-    timer.start()
-    assert awaited_log(LogSettings(), said.append) is None
-    timer.join()
-    assert said == ["waits for the log: no answer"]
-    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    of_the_run = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGTERM))
+        timer.start()
+        assert awaited_log(LogSettings(), said.append) is None
+        timer.join()
+        assert said == ["waits for the log: no answer"]
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGTERM, of_the_run)

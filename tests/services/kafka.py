@@ -55,6 +55,9 @@ class Addresses:
     ca_file: str = ""
 
 
+_DROPPED = b"these partitions are likely deleted already"  # the broker's word where marks are not sent
+
+
 @dataclass
 class Cluster:
     """The brokers of one cluster, each a process on a folder of its own that `start` may take up again."""
@@ -83,6 +86,13 @@ class Cluster:
         """End all, in good order; by force what takes too long."""
         with ThreadPoolExecutor(len(self.nodes)) as together:
             list(together.map(partial(Child.stop, limit_s=STOP_S), self.nodes))
+
+    def forgave(self, told: str) -> None:
+        """Ends the test as an expected failure where a lone broker dropped the marks of a transaction at its start
+        (ADR 0002): it must have said so itself, and `told` must end with offsets that it never gave."""
+        dropped = any(_DROPPED in child.log.read_bytes() for child in self.nodes)
+        if dropped and "Failed to get committed offsets: Local: Timed out" in told[-6000:]:
+            pytest.xfail("the lone broker dropped the marks of a transaction at its start: ADR 0002")
 
     def kill(self) -> None:
         """SIGKILL all."""
