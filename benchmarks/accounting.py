@@ -26,12 +26,12 @@ PLACES = {
     "sickbay.log.kafka_tasks:KafkaTasks.commit": "commit",
     "sickbay.wire:decode": "decode",
     "sickbay.packs:unpack": "decode",
-    "sickbay.app.frame_layouts:Layouts.frame": "decode",
-    "sickbay.app.live:FrameReader.__call__": "decode",
-    "sickbay.app.stages:Windows.step": "features",
+    "sickbay.app.running.frame_layouts:Layouts.frame": "decode",
+    "sickbay.app.running.live:FrameReader.__call__": "decode",
+    "sickbay.app.running.stages:Windows.step": "features",
     "streams.peers": "peers",
-    "sickbay.app.stages:Diagnosis.step": "detect",
-    "sickbay.app.stages:Explicit.step": "detect",
+    "sickbay.app.running.stages:Diagnosis.step": "detect",
+    "sickbay.app.running.stages:Explicit.step": "detect",
 }
 THREADS = {"rdk:": "consume", "polars": "features"}  # by the beginning of a thread's own name
 
@@ -128,7 +128,7 @@ def main() -> int:
     file, stages = Path(sys.argv[1]), sys.argv[2:]
     from sickbay.commands.process import process
 
-    importlib.import_module("sickbay.app.stages")
+    importlib.import_module("sickbay.app.running.stages")
     account = Account()
     missing = account.wrap_all()
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks import agent_files
-from simulator.site import Site
+from simulator.live.site import Site
 
 SECONDS = 60  # measured
 START_S = 60  # for the first frame

@@ -26,7 +26,7 @@ from benchmarks.archive_checks import PER_HOST, checked, counted, minutes_wrong
 from benchmarks.archive_log import BEGIN_MS, HOUR_MS, PARTITIONS, MadeLog
 from sickbay import messages, post_mortem
 from sickbay.admission import Admission
-from sickbay.app.archive_frames import ArchiveFrames
+from sickbay.app.archiving.archive_frames import ArchiveFrames
 from sickbay.archive_place import place, telemetry
 from sickbay.history import History
 from sickbay.log.memory import MemoryLog

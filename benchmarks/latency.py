@@ -20,7 +20,7 @@ from statistics import quantiles
 from typing import Any
 
 from sickbay import messages
-from sickbay.app.incidents_topic import IncidentsView, told
+from sickbay.app.asking.incidents_topic import IncidentsView, told
 from sickbay.config import load as load_config
 from sickbay.log import Log, Task, tasks_of
 from sickbay.log.opened import open_log

@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diagnosis.engine import advanced, detectors
-from sickbay.app.horizon import HORIZON_MS, Horizon
+from sickbay.app.diagnosing.horizon import HORIZON_MS, Horizon
 from sickbay.log import Record
 from sickbay.messages import AnyMessage, Event, Identity, Incident
 from sickbay.schema import TABLES, declared
 from sickbay.vocabulary import event_kinds
-from simulator.cluster import ACCELERATOR_PCI
+from simulator.parts.cluster import ACCELERATOR_PCI
 from simulator.telemetry import BEGIN_S, Fleet
 from streams.feature_record import Block
 

@@ -17,7 +17,7 @@ import msgspec
 
 from benchmarks.throughput_load import Load
 from sickbay import messages
-from sickbay.app.incidents_topic import IncidentsView
+from sickbay.app.asking.incidents_topic import IncidentsView
 from sickbay.config import load as load_config
 from sickbay.edges import log_key
 from sickbay.log import Log, tasks_of
@@ -28,12 +28,12 @@ from sickbay.topics import FEATURES, MIB, PLACEMENT, TELEMETRY, TOPOLOGY
 from simulator.telemetry import Fleet
 from streams.runner import read_mark
 
-RETENTION = {TELEMETRY: 256 * MIB, FEATURES: 64 * MIB}  # bytes a partition: what a benchmark sends would fill a disk
-SEGMENT = 64 * MIB
+RETENTION = {TELEMETRY: 128 * MIB, FEATURES: 64 * MIB}  # bytes a partition: what a benchmark sends would fill a disk
+SEGMENT = 32 * MIB
 BROKER: dict[str, Any] = {
     "log_initial_task_delay_ms": "1000",  # the tests' broker never removes anything
     "log_retention_check_interval_ms": "2000",
-    "file_delete_delay_ms": "1000",
+    "log_segment_delete_delay_ms": "1000",
     "num_network_threads": "1",  # a record costs 80 us of the broker, with two and four such threads 95
     "num_io_threads": "1",
     "socket_receive_buffer_bytes": "1048576",
@@ -178,7 +178,7 @@ def filesystem(folder: Path) -> str:
 
 def stages(folder: Path, split: Sequence[str] = SPLIT) -> list[Child]:
     """`sickbay process`, once for each part of the split, with an account of its time."""
-    from sickbay.app.stages import STAGES
+    from sickbay.app.running.stages import STAGES
 
     found = []
     for place, names in enumerate(split):

@@ -173,7 +173,7 @@ def live() -> Iterator[str]:
     """What the agent collects, what is polled, what stages there are."""
     from collectors.agent.catalogue import CATALOGUE as collectors
     from collectors.cluster.poll import CATALOGUE as pollers
-    from sickbay.app.stages import STAGES
+    from sickbay.app.running.stages import STAGES
 
     def where(place: str) -> str:
         return first_sentence(import_module(place.partition(":")[0]))

@@ -16,15 +16,15 @@ from inspect import signature
 
 import numpy as np
 
-from simulator.cluster import Card, Cluster, Fabric, Layout, build
-from simulator.decoys import DECOYS
-from simulator.demand import Asking, Demand
-from simulator.expectation import Expectation
+from simulator.decoys.decoys import DECOYS
 from simulator.faults import FAULTS
 from simulator.faults.kit import Happening
 from simulator.moments import START_MS
-from simulator.physics import calm
-from simulator.workload import Job, Run
+from simulator.parts.cluster import Card, Cluster, Fabric, Layout, build
+from simulator.parts.physics import calm
+from simulator.truth.demand import Asking, Demand
+from simulator.truth.expectation import Expectation
+from simulator.workload.run import Job, Run
 from simulator.world import Second, World, seconds
 
 

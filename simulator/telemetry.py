@@ -18,7 +18,7 @@ from sickbay.frames import Matrix, samples_of
 from sickbay.layouts import Layout, layout_of
 from sickbay.messages import Edge, Placement, Relation
 from sickbay.schema import TABLES, Samples
-from simulator.cluster import ACCELERATOR_PCI, NIC_PCI
+from simulator.parts.cluster import ACCELERATOR_PCI, NIC_PCI
 from simulator.telemetry_columns import Moment, accelerators, hosts, ports
 
 PER_HOST = 8

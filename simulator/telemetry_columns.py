@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.physics import BUS, CLOCK, COMPUTE, HELD, MATRIX, MEMORY, NETWORK, POWER, SCALE_UP
-from simulator.workload import Mode
+from simulator.workload.levels import BUS, CLOCK, COMPUTE, HELD, MATRIX, MEMORY, NETWORK, POWER, SCALE_UP
+from simulator.workload.run import Mode
 
 Values = NDArray[np.float32] | NDArray[np.float64] | float
 STEP, PAUSE = Mode.STEP, Mode.PAUSE

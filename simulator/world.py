@@ -12,13 +12,14 @@ import numpy as np
 from sickbay.components import Kind, name
 from sickbay.messages import Placement
 from sickbay.schema import Samples
-from simulator.cables import Cables
-from simulator.cluster import Cluster
-from simulator.facility import Gauges
-from simulator.lines import Printed
 from simulator.moments import START_MS
-from simulator.physics import Columns, Conditions, Sensors, calm
-from simulator.workload import Job, Run
+from simulator.parts.cables import Cables
+from simulator.parts.cluster import Cluster
+from simulator.parts.facility import Gauges
+from simulator.parts.overlay import Columns
+from simulator.parts.physics import Conditions, Sensors, calm
+from simulator.printing.lines import Printed
+from simulator.workload.run import Job, Run
 
 
 class Effect(Protocol):

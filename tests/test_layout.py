@@ -131,9 +131,14 @@ def test_tests_have_no_packages_and_unique_names() -> None:
     assert len(names) == len(set(names))
 
 
-def test_the_map_of_the_composition_root_names_every_module() -> None:
-    told = set(re.findall(r"`(\w+)`", (ROOT / "sickbay" / "app" / "__init__.py").read_text(encoding="utf-8")))
-    assert {path.stem for path in python_files("sickbay/app")} - {"__init__"} == told, "sickbay/app/__init__.py"
+APP = sorted({path.parent for path in python_files("sickbay/app")})
+
+
+@pytest.mark.parametrize("folder", APP, ids=[path.name for path in APP])
+def test_a_folder_of_the_composition_root_names_all_that_is_in_it(folder: Path) -> None:
+    told = set(re.findall(r"`(\w+)`", (folder / "__init__.py").read_text(encoding="utf-8")))
+    inside = {path.stem for path in folder.glob("*.py")} | {path.name for path in APP if path.parent == folder}
+    assert inside - {"__init__"} <= told, f"{folder}/__init__.py"
 
 
 def test_every_module_of_the_kernel_keeps_the_kernels_contract() -> None:

@@ -1,4 +1,4 @@
-"""What others send, read: bodies of requests in, samples and messages out. Pure; the server is `sickbay.app.listener`.
+"""What others send, read: bodies of requests in, samples and messages out. Pure; the server: `sickbay.app.listening`.
 
 One file a kind of body, each with a `read` (see READERS). What it may be about is bound to the sender's token: a row
 or message of any other host is counted and left out.

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from collectors.agent.agent import Agent
-    from sickbay.app.exposition import Exposition
+    from sickbay.app.running.exposition import Exposition
     from sickbay.log import Appender
     from sickbay.selfmetrics import SelfMetrics
     from sickbay.settings import Config
@@ -76,7 +76,7 @@ def exposed(listen: str, metrics: "SelfMetrics", running: "Agent") -> "Expositio
     """The agent's metrics and readiness over HTTP, where the settings say so."""
     if not listen:
         return None
-    from sickbay.app.exposition import Exposition
+    from sickbay.app.running.exposition import Exposition
 
     return Exposition(listen, metrics, lambda: {"agent": why} if (why := running.waiting) else {})
 

@@ -29,8 +29,8 @@ def change(
     Exit status: 0; 2 no such part or time.
     """
     from collectors.formats.masking import struck
-    from sickbay.app.declaring import Unfit, moment, parts, tell_change
-    from sickbay.app.strangers import warnings
+    from sickbay.app.asking.declaring import Unfit, moment, parts, tell_change
+    from sickbay.app.asking.strangers import warnings
     from sickbay.clock import rfc3339
     from sickbay.commands.people import shared_log, user, zone_of
     from sickbay.log import wall_ms

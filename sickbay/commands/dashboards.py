@@ -35,7 +35,7 @@ def dashboards(
 
 
 def _build(out: Path) -> int:
-    from sickbay.app.boards import write
+    from sickbay.app.asking.boards import write
 
     try:
         paths = write(out)
@@ -47,7 +47,7 @@ def _build(out: Path) -> int:
 
 
 def _check(prometheus: str | None, json: bool) -> int:
-    from sickbay.app.boards import asked, linted
+    from sickbay.app.asking.boards import asked, linted
 
     faults = linted()
     try:

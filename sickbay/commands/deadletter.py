@@ -8,7 +8,7 @@ from sickbay.commands.people import shared_log
 from sickbay.commands.settings import ConfigFile, settings_of
 
 if TYPE_CHECKING:
-    from sickbay.app.letters import Letter
+    from sickbay.app.asking.letters import Letter
 
 NEWEST = 100
 
@@ -26,7 +26,7 @@ def deadletter(
 
     Exit status: 0, also where there are none; 1 a letter could not be replayed; 2 bad usage.
     """
-    from sickbay.app.letters import letters, replay
+    from sickbay.app.asking.letters import letters, replay
     from sickbay.commands.output import usage
 
     if do == "replay" and not numbers:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 if TYPE_CHECKING:
-    from sickbay.app.demo import Outcome
+    from sickbay.app.demonstrating.demo import Outcome
     from sickbay.messages import Incident
 
 REPORT_NEEDS = ("jinja2", "altair", "vl_convert")
@@ -28,7 +28,7 @@ def demo(
     64 accelerators train on the embedded log; simulated time runs much faster than real time. Exit status: 0 all
     three verdicts are right and the decoy was left alone, 1 not so.
     """
-    from sickbay.app.demo import UNTIL_S, run
+    from sickbay.app.demonstrating.demo import UNTIL_S, run
 
     if problem := _problem(seed, report):
         print(f"sickbay demo: {problem}", file=sys.stderr)
@@ -39,12 +39,12 @@ def demo(
     with _progress(UNTIL_S) as advance:
         outcome = run(seed, lang=lang, say=(lambda at_s, one: None) if json else _say, progress=advance)
     if report:
-        from sickbay.app.demo_report import write
+        from sickbay.app.demonstrating.demo_report import write
 
         write(report, outcome, lang)
         print(f"report: {report}", file=sys.stderr)
     if json:
-        from sickbay.app.demo_report import as_json
+        from sickbay.app.demonstrating.demo_report import as_json
 
         sys.stdout.buffer.write(as_json(outcome) + b"\n")
         sys.stdout.buffer.flush()

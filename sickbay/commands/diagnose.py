@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from sickbay.commands.output import UNDELIVERED, complain, deliver, unwritable, usage, write_json
 
 if TYPE_CHECKING:
-    from sickbay.app.offline import Result
+    from sickbay.app.answering.offline import Result
 
 REPORT_NEEDS = ("jinja2", "altair", "vl_convert")
 MAX_DAYS = 31  # asked of a live Prometheus: a month in its own steps is millions of points
@@ -112,14 +112,14 @@ def _run(
     json: bool,
     html: Path | None,
 ) -> int:
-    from sickbay.app.offline import Options, run
-    from sickbay.app.progress import reading_progress
-    from sickbay.app.terminal import print_answer
+    from sickbay.app.answering.offline import Options, run
+    from sickbay.app.answering.progress import reading_progress
+    from sickbay.app.answering.terminal import print_answer
 
     options = Options(host=host, zone=zone, lang=lang, topology=topology)
     live = []
     if prometheus:
-        from sickbay.app.live_metrics import ask
+        from sickbay.app.answering.live_metrics import ask
 
         live.append(ask(prometheus, *window))
     with reading_progress(paths) as told:
@@ -133,7 +133,7 @@ def _run(
 
 def _reported(html: Path, result: "Result", lang: str) -> int:
     """Writes the report after the answer: a disk that is full by now must not cost the answer too."""
-    from sickbay.app.html import write_report
+    from sickbay.app.answering.html import write_report
 
     try:
         write_report(html, result, lang)

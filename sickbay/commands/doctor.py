@@ -64,7 +64,7 @@ def _parts(config: "Path | None") -> "list[Check]":
         settings = settings_of(config)
     except ConfigError:
         return []  # the check of the settings tells it
-    from sickbay.app.setting_checks import checks
+    from sickbay.app.running.setting_checks import checks
 
     return checks(settings)
 

@@ -9,7 +9,7 @@ from sickbay.commands.people import shared_log
 from sickbay.commands.settings import ConfigFile, settings_of
 
 if TYPE_CHECKING:
-    from sickbay.app.desk import Desk
+    from sickbay.app.asking.desk import Desk
     from sickbay.log import Log
 
 REFUSED = 1  # exit status: there it is, but nothing waits for that answer
@@ -38,7 +38,7 @@ def incidents(
 
     Exit status: 0; 1 nothing waits for that answer, or its time is over; 2 no such id, or more than one.
     """
-    from sickbay.app.desk import NotAsked, NotFound, desk
+    from sickbay.app.asking.desk import NotAsked, NotFound, desk
 
     if not id and do != "list":
         return usage(f"incidents {do}", "which one? sickbay incidents list shows the ids")
@@ -58,7 +58,7 @@ def incidents(
 
 
 def _list(here: "Desk", closed: bool, json: bool) -> int:
-    from sickbay.app.desk import matters, rows, told
+    from sickbay.app.asking.desk import matters, rows, told
 
     if json:
         _json([told(here, one) for one in here.incidents.values() if closed or matters(here, one)])
@@ -69,7 +69,7 @@ def _list(here: "Desk", closed: bool, json: bool) -> int:
 
 
 def _show(here: "Desk", key: str, json: bool) -> int:
-    from sickbay.app.desk import page, told
+    from sickbay.app.asking.desk import page, told
 
     one = here.incident(key)
     if json:
@@ -80,7 +80,7 @@ def _show(here: "Desk", key: str, json: bool) -> int:
 
 
 def _answer(log: "Log", here: "Desk", do: str, key: str, by: str, note: str, json: bool) -> int:
-    from sickbay.app.desk import answer
+    from sickbay.app.asking.desk import answer
     from sickbay.commands.people import user
     from sickbay.log import wall_ms
     from sickbay.plain import plain

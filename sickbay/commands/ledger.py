@@ -17,8 +17,8 @@ def ledger(
     """Print what is held now and the history of all actions, oldest first."""
     import msgspec
 
-    from sickbay.app.desk import desk, held
-    from sickbay.app.ledger_lines import line_of
+    from sickbay.app.asking.desk import desk, held
+    from sickbay.app.asking.ledger_lines import line_of
 
     log = shared_log(settings_of(config).log)
     try:

@@ -8,7 +8,7 @@ from sickbay.commands.output import complain, deliver, usage, write_json
 from sickbay.commands.settings import ConfigFile, settings_of
 
 if TYPE_CHECKING:
-    from sickbay.app.declaring import Declared
+    from sickbay.app.asking.declaring import Declared
     from sickbay.settings import Config
 
 
@@ -34,7 +34,7 @@ def maintenance(
 
     Exit status: 0; 2 no such part, time or declaration.
     """
-    from sickbay.app.declaring import Unfit
+    from sickbay.app.asking.declaring import Unfit
     from sickbay.commands.people import user
 
     told = parts or []
@@ -54,8 +54,8 @@ def maintenance(
 
 
 def _added(settings: "Config", told: list[str], times: tuple[str, str], by: str, note: str) -> "list[Declared]":
-    from sickbay.app.declaring import moment, parts, tell_work, work
-    from sickbay.app.strangers import warnings
+    from sickbay.app.asking.declaring import moment, parts, tell_work, work
+    from sickbay.app.asking.strangers import warnings
     from sickbay.commands.people import shared_log, zone_of
     from sickbay.log import wall_ms
 
@@ -72,7 +72,7 @@ def _added(settings: "Config", told: list[str], times: tuple[str, str], by: str,
 
 
 def _ended(settings: "Config", told: list[str], by: str) -> "list[Declared]":
-    from sickbay.app.declaring import declared_work, ended, tell_work
+    from sickbay.app.asking.declaring import declared_work, ended, tell_work
     from sickbay.commands.people import shared_log
     from sickbay.log import wall_ms
 
@@ -86,7 +86,7 @@ def _ended(settings: "Config", told: list[str], by: str) -> "list[Declared]":
 
 
 def _listed(settings: "Config", over: bool) -> "list[Declared]":
-    from sickbay.app.declaring import declared_work
+    from sickbay.app.asking.declaring import declared_work
     from sickbay.commands.people import shared_log
     from sickbay.log import wall_ms
 
@@ -102,7 +102,7 @@ def _listed(settings: "Config", over: bool) -> "list[Declared]":
 def _shown(found: "list[Declared]", json: bool) -> int:
     import msgspec
 
-    from sickbay.app.declaring import line_of
+    from sickbay.app.asking.declaring import line_of
     from sickbay.log import wall_ms
 
     if json:

@@ -16,9 +16,9 @@ def poll(
     A source that does not answer is said, counted and asked again; nothing that it told before ends because of it.
     """
     from collectors.cluster.poll import CATALOGUE
-    from sickbay.app.opening import awaited_log
-    from sickbay.app.poller import limits, pollings
-    from sickbay.app.service import Context, Service
+    from sickbay.app.running.opening import awaited_log
+    from sickbay.app.running.poller import limits, pollings
+    from sickbay.app.running.service import Context, Service
     from sickbay.commands.output import complain, usage
     from sickbay.commands.process import end
     from sickbay.config import ConfigError

@@ -7,7 +7,7 @@ from cyclopts import Parameter
 from sickbay.commands.settings import ConfigFile, settings_of
 
 if TYPE_CHECKING:
-    from sickbay.app.service import Service
+    from sickbay.app.running.service import Service
 
 
 def process(
@@ -23,9 +23,9 @@ def process(
     Of several with diagnosis one leads and the others take over. Ends on SIGTERM in good order with exit status 0; 4
     where a stage failed, or hung: a poll or commit over 10 s.
     """
-    from sickbay.app.opening import awaited_log
-    from sickbay.app.service import Context, Service
-    from sickbay.app.stages import LONGER, STAGES, chosen
+    from sickbay.app.running.opening import awaited_log
+    from sickbay.app.running.service import Context, Service
+    from sickbay.app.running.stages import LONGER, STAGES, chosen
     from sickbay.commands.output import complain, usage
     from sickbay.config import ConfigError
     from sickbay.selfmetrics import SelfMetrics

@@ -17,9 +17,9 @@ def relay(
 
     An agent is answered when the log has its record. Ends on SIGTERM with exit status 0.
     """
-    from sickbay.app.opening import awaited_log
-    from sickbay.app.service import Context, Service
-    from sickbay.app.up import listening
+    from sickbay.app.running.opening import awaited_log
+    from sickbay.app.running.service import Context, Service
+    from sickbay.app.running.up import listening
     from sickbay.commands.output import complain
     from sickbay.commands.process import end
     from sickbay.commands.up import listening_at

@@ -8,8 +8,8 @@ from cyclopts import Parameter
 from sickbay.commands.settings import ConfigFile, settings_of
 
 if TYPE_CHECKING:
-    from sickbay.app.remediator import Remediator
-    from sickbay.app.service import Context
+    from sickbay.app.remediating.remediator import Remediator
+    from sickbay.app.running.service import Context
     from sickbay.settings import Config
 
 
@@ -25,9 +25,9 @@ def remediate(
     observe shows what would be done, advise waits for `sickbay incidents approve`, act does it. Ends on SIGTERM with
     exit status 0; 4 where it failed or another process took its place.
     """
-    from sickbay.app.opening import awaited_log
-    from sickbay.app.remediator import LOOK_S
-    from sickbay.app.service import Context, Service
+    from sickbay.app.remediating.remediator import LOOK_S
+    from sickbay.app.running.opening import awaited_log
+    from sickbay.app.running.service import Context, Service
     from sickbay.commands.output import complain
     from sickbay.commands.process import end
     from sickbay.config import ConfigError
@@ -50,7 +50,7 @@ def remediate(
 
 
 def _make(context: "Context") -> "Remediator":
-    from sickbay.app.remediator import Remediator, scheduler_of
+    from sickbay.app.remediating.remediator import Remediator, scheduler_of
 
     return Remediator(context, scheduler_of(context.config, context.clock), told=_print)
 

@@ -10,9 +10,9 @@ from sickbay.commands.output import deliver, usage, write_json
 from sickbay.commands.settings import ConfigFile, settings_of
 
 if TYPE_CHECKING:
-    from sickbay.app.replay import Run
-    from sickbay.app.replay_report import Told
-    from sickbay.app.replay_span import Span
+    from sickbay.app.replaying.replay import Run
+    from sickbay.app.replaying.replay_report import Told
+    from sickbay.app.replaying.replay_span import Span
     from sickbay.history import History
     from sickbay.settings import Config
 
@@ -50,7 +50,7 @@ def replay(
         from sickbay.config import load
 
         configs.append(load(settings))
-    from sickbay.app.replay_report import as_json, lines
+    from sickbay.app.replaying.replay_report import as_json, lines
     from sickbay.history import NoArchive
 
     try:
@@ -71,7 +71,7 @@ def replay(
 
 def _range(begin: str, end: str, config: "Config") -> tuple[int, int]:
     """The range in milliseconds. Raises ValueError."""
-    from sickbay.app.declaring import moment
+    from sickbay.app.asking.declaring import moment
     from sickbay.commands.people import zone_of
     from sickbay.log import wall_ms
 
@@ -88,9 +88,9 @@ def _told(archive: str, begin_ms: int, end_ms: int, speed: float, configs: "list
     from deltalake.exceptions import DeltaError
     from polars.exceptions import ColumnNotFoundError, PanicException, PolarsError
 
-    from sickbay.app.replay import Run
-    from sickbay.app.replay_archive import memory
-    from sickbay.app.replay_span import span, window_notes
+    from sickbay.app.replaying.replay import Run
+    from sickbay.app.replaying.replay_archive import memory
+    from sickbay.app.replaying.replay_span import span, window_notes
     from sickbay.archive_place import place
     from sickbay.history import History
 
@@ -124,8 +124,8 @@ def _noted(found: "Span", *notes: str, until_ms: int = 0) -> "Span":
 
 def _run(history: "History", found: "Span", runs: "list[Run]", speed: float) -> int:
     """Replays; the moment that was reached."""
-    from sickbay.app.progress import seconds_progress
-    from sickbay.app.replay_archive import feed
+    from sickbay.app.answering.progress import seconds_progress
+    from sickbay.app.replaying.replay_archive import feed
 
     began, reached_ms = time.monotonic(), found.begin_ms
     try:
@@ -141,9 +141,9 @@ def _run(history: "History", found: "Span", runs: "list[Run]", speed: float) -> 
 
 
 def _compared(history: "History", found: "Span", runs: "list[Run]") -> "Told":
-    from sickbay.app.replay_archive import archived
-    from sickbay.app.replay_compare import against_archive, against_run
-    from sickbay.app.replay_report import Told
+    from sickbay.app.replaying.replay_archive import archived
+    from sickbay.app.replaying.replay_compare import against_archive, against_run
+    from sickbay.app.replaying.replay_report import Told
 
     first, last = runs[0], runs[-1]
     outcome = against_archive(archived(history, found), first, found.since_ms, found.until_ms)

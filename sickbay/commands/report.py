@@ -33,8 +33,8 @@ def report(
     settings = settings_of(config)
     if problem := unwritable("--html", html, NEEDS) if html else "":
         return usage("report", problem)
-    from sickbay.app.report import as_json, print_story, write_page
-    from sickbay.app.story import NoSuchIncident, story
+    from sickbay.app.asking.report import as_json, print_story, write_page
+    from sickbay.app.asking.story import NoSuchIncident, story
 
     language = lang or settings.report.lang
     log = shared_log(settings.log)

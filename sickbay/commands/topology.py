@@ -9,7 +9,7 @@ from sickbay.commands.output import complain, deliver, usage, write_json
 from sickbay.commands.settings import ConfigFile, settings_of
 
 if TYPE_CHECKING:
-    from sickbay.app.topology_import import Known, Plan
+    from sickbay.app.asking.topology_import import Known, Plan
     from sickbay.settings import Config
 
 SHOWN = 20  # changes of each kind that people read
@@ -57,7 +57,7 @@ def topology(
 
 def _import(settings: "Config", paths: list[Path], replaced: tuple[str, ...], dry_run: bool, json: bool) -> int:
     from sickbay.admission import secret
-    from sickbay.app.topology_import import of_files, of_log, plan, sources_of, tell
+    from sickbay.app.asking.topology_import import of_files, of_log, plan, sources_of, tell
     from sickbay.commands.people import shared_log
     from sickbay.log import wall_ms
 
@@ -112,8 +112,8 @@ def _told(changes: "Plan", unparsed: int, dry_run: bool, json: bool) -> None:
 
 
 def _show(settings: "Config", part: str, at: str, conflicts: bool, json: bool) -> int:
-    from sickbay.app.declaring import Unfit, moment, parts
-    from sickbay.app.topology_import import of_log
+    from sickbay.app.asking.declaring import Unfit, moment, parts
+    from sickbay.app.asking.topology_import import of_log
     from sickbay.commands.people import shared_log, zone_of
     from sickbay.log import wall_ms
 
@@ -137,7 +137,7 @@ def _show(settings: "Config", part: str, at: str, conflicts: bool, json: bool) -
 def _part(known: "Known", component: str, at_ms: int | None, json: bool) -> int:
     import msgspec
 
-    from sickbay.app.topology_shown import lines_of, shown
+    from sickbay.app.asking.topology_shown import lines_of, shown
     from sickbay.topology import Topology
 
     told = known.named
@@ -155,7 +155,7 @@ def _part(known: "Known", component: str, at_ms: int | None, json: bool) -> int:
 def _whole(known: "Known", at_ms: int | None, conflicts: bool, json: bool) -> int:
     import msgspec
 
-    from sickbay.app.topology_shown import summary, summary_lines
+    from sickbay.app.asking.topology_shown import summary, summary_lines
     from sickbay.plain import plain
     from sickbay.topology import Topology
 

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from sickbay.commands.settings import ConfigFile, settings_of
 
 if TYPE_CHECKING:
-    from sickbay.app.simulated_site import Simulated
+    from sickbay.app.demonstrating.simulated_site import Simulated
     from sickbay.settings import Config
 
 SIMULATED = Path("sickbay-simulated")
@@ -40,12 +40,12 @@ def up(
     """
     import threading
 
-    from sickbay.app import up as whole
-    from sickbay.app.opening import awaited_log
-    from sickbay.app.poller import limits
-    from sickbay.app.remediator import LOOK_S
-    from sickbay.app.service import Context, Service
-    from sickbay.app.stages import LONGER
+    from sickbay.app.remediating.remediator import LOOK_S
+    from sickbay.app.running import up as whole
+    from sickbay.app.running.opening import awaited_log
+    from sickbay.app.running.poller import limits
+    from sickbay.app.running.service import Context, Service
+    from sickbay.app.running.stages import LONGER
     from sickbay.commands.output import complain
     from sickbay.commands.process import end
     from sickbay.selfmetrics import SelfMetrics
@@ -93,7 +93,7 @@ def listening_at(config: "Config", listen: str | bool, pod: str = "") -> "Config
 
 def simulated_site(config: "Config") -> "tuple[Config, Simulated]":
     """A made-up site beside the log, and the settings to watch it with."""
-    from sickbay.app.simulated_site import Simulated
+    from sickbay.app.demonstrating.simulated_site import Simulated
 
     simulated = Simulated(SIMULATED.absolute(), HOSTS)
     return simulated.settings(config), simulated

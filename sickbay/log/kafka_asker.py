@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kafka import KafkaAdminClient
@@ -78,12 +78,26 @@ class Asker:
         """What a group committed, of those tasks where it did. `stable`: once no transaction of them is open."""
         for task in tasks:
             checks.known(self._topics, task)
-        self._allow()
+        deadline = time.monotonic() + CALL_S
+        while True:
+            self._allow()
+            answer, error = self._positions(self._of(group, stable), tasks, deadline - time.monotonic())
+            if error is None:
+                return answer
+            passing = error.retriable() or error.name() in SLOW  # so says a broker that begins to keep the group, too
+            if not passing or time.monotonic() > deadline:
+                raise self._explained(error, group)
+            time.sleep(RETRY_S)
+
+    def _positions(self, consumer: Any, tasks: Sequence[Task], left_s: float) -> tuple[dict[Task, Position], Any]:
+        """What was committed, or the first error."""
         try:
-            answer = self._of(group, stable).committed([self.place(task) for task in tasks], timeout=CALL_S)
+            answer = consumer.committed([self.place(task) for task in tasks], timeout=max(ANSWER_S, left_s))
         except self._client.KafkaException as error:
-            raise self._explained(error.args[0], group) from None
-        return dict(found for one in answer if (found := self._position(one, group)) is not None)
+            return {}, error.args[0]
+        failed = next((one.error for one in answer if one.error is not None), None)
+        told = () if failed else (one for one in answer if one.offset >= 0)
+        return dict(map(self._position, told)), failed
 
     def ends(self, tasks: Sequence[Task], *, stable: bool) -> dict[Task, int]:
         """The offsets of the next appends, or where the oldest open transaction begins (`stable`)."""
@@ -126,26 +140,43 @@ class Asker:
                 self._groups[group, stable] = self._client.Consumer(told)
             return self._groups[group, stable]
 
-    def _position(self, one: Any, group: str) -> tuple[Task, Position] | None:
-        if one.error is not None:
-            raise self._explained(one.error, group)
+    def _position(self, one: Any) -> tuple[Task, Position]:
         task = Task(one.topic.removeprefix(self._settings.prefix), one.partition)
-        return None if one.offset < 0 else (task, Position(one.offset, one.metadata or ""))
+        return task, Position(one.offset, one.metadata or "")
 
     def holder(self, group: str, member: str) -> str | None:
         """The broker's name for the life that now is `member` of `group`, None where there is none."""
+        members = self._described(group)["members"]
+        return next((str(one["member_id"]) for one in members if one["group_instance_id"] == member), None)
+
+    def unheld(self, group: str, tasks: Iterable[Task]) -> tuple[frozenset[Task], str]:
+        """Those of the tasks that no member of `group` was given, and the first of its members: who is to say so.
+
+        Nothing while members come and go. A member that dies while it hands a task over, and is back within its
+        session, is given its old share without a word to the others: then nobody has that task (seen with Kafka 4.4).
+        """
+        told = self._described(group)
+        shares = [one["member_assignment"] for one in told["members"]]
+        if told["group_state"] != "Stable" or not shares or not all(isinstance(share, dict) for share in shares):
+            return frozenset(), ""
+        topics = [topic for share in shares for topic in share["assigned_partitions"]]
+        held = {(topic["topic"], partition) for topic in topics for partition in topic["partitions"]}
+        left = {task for task in tasks if (self._settings.prefix + task.topic, task.partition) not in held}
+        return frozenset(left), min(str(one["group_instance_id"]) for one in told["members"])
+
+    def _described(self, group: str) -> Mapping[str, Any]:
         self._allow()
         name = self._settings.prefix + group
         try:
             told = arguments(self._settings, bootstrap_timeout_ms=HOLDER_MS, request_timeout_ms=HOLDER_MS)
             admin = connected(KafkaAdminClient, told)
             try:
-                members = admin.describe_groups([name])[name]["members"]
+                described: Mapping[str, Any] = admin.describe_groups([name])[name]
             finally:
                 admin.close()
         except KafkaError as error:
             raise explained(name_of(error), str(error), self._settings, name) from None
-        return next((str(one["member_id"]) for one in members if one["group_instance_id"] == member), None)
+        return described
 
     def _allow(self) -> None:
         if self._closed:

@@ -28,15 +28,26 @@ from sickbay.log import (
     Replaced,
     Task,
     checks,
+    tasks_of,
 )
 from sickbay.log.kafka_asker import Asker
 from sickbay.log.kafka_clients import CALL_S, arguments, confluent, connected, fetching
-from sickbay.log.kafka_errors import MISSING, MISTRUST, TAKEN_OVER, UNREACHABLE, WRONG_PASSWORD, explained, missing
+from sickbay.log.kafka_errors import (
+    MISSING,
+    MISTRUST,
+    SLOW,
+    TAKEN_OVER,
+    UNREACHABLE,
+    WRONG_PASSWORD,
+    explained,
+    missing,
+)
 from sickbay.log.kafka_held import Held
 from sickbay.log.kafka_transactions import Lost, Transactions
 from sickbay.settings import LogSettings
 from sickbay.topics import MIB, Topic
 
+COVER_S = 30.0  # between two looks at whether the group's members hold every task
 SLICE_S = 0.1  # a change of tasks is seen so long after it was told to the client's thread
 
 
@@ -77,6 +88,9 @@ class KafkaTasks:
         self._topics, self._names, self._patience = topics, list(names), patience
         self._consumer: Any = None
         self._membership: Any = None
+        self._shared: list[Task] = []  # what the group's members share out
+        self._unheld: frozenset[Task] = frozenset()  # of it, what nobody was given when it was looked at last
+        self._look_s = 0.0  # when to look again
         self._begin()
 
     def _transactions(self, topics: Mapping[str, Topic]) -> Transactions:
@@ -105,6 +119,9 @@ class KafkaTasks:
             "partition.assignment.strategy": "cooperative-sticky",
             "error_cb": self._complain,
         }
+        names = list(names)
+        self._shared, self._unheld = tasks_of(self._topics, names), frozenset()
+        self._look_s = time.monotonic() + 2 * patience.session_ms / 1000
         consumer = self._client.Consumer(told)
         called = {"on_assign": self._assigned, "on_revoke": self._revoked, "on_lost": self._revoked}
         consumer.subscribe([self._settings.prefix + name for name in names], **called)
@@ -132,6 +149,8 @@ class KafkaTasks:
     def poll(self, limit: int = 500, timeout_s: float = 0.0) -> Batch:
         """The next records, or a change of tasks (see `TaskLog`)."""
         deadline = time.monotonic() + timeout_s
+        if time.monotonic() > self._look_s and not self._broken_s:
+            self._cover()
         while True:
             self._allow()
             if self._broken_s:
@@ -157,6 +176,20 @@ class KafkaTasks:
             self._take(first)
             for message in self._consumer.consume(room - 1, 0) if room > 1 else ():
                 self._take(message)
+
+    def _cover(self) -> None:
+        """Where a task was nobody's at two looks, a session apart, the first member leaves: all is shared out anew."""
+        session_s = self._patience.session_ms / 1000
+        self._look_s = time.monotonic() + COVER_S
+        try:
+            unheld, first = self._asker.unheld(self.group, self._shared)
+        except LogError:
+            return
+        if unheld & self._unheld and first == self.member and self._identity:
+            _leave(self._settings, self.group, self.member, self._identity)  # the client hears of it, and joins again
+        if unheld:
+            self._look_s = time.monotonic() + session_s
+        self._unheld = unheld - self._unheld
 
     def _join_again(self) -> None:
         """Another process took the name. Or none did: two requests of ours overtook each other on a slow broker.
@@ -259,9 +292,11 @@ class KafkaTasks:
         try:
             found = self._consumer.committed([self._asker.place(task)], timeout=CALL_S / 2)[0]
         except self._client.KafkaException as error:
-            if error.args[0].name() == "_TIMED_OUT":
+            if error.args[0].name() in SLOW:
                 return self._asker.committed(self.group, task)  # which says why, where the broker does
             raise explained(error.args[0].name(), error.args[0].str(), self._settings, self.group) from None
+        if found.error is not None and found.error.name() in SLOW:
+            return self._asker.committed(self.group, task)
         if found.error is not None:
             raise explained(found.error.name(), found.error.str(), self._settings, self.group)
         return None if found.offset < 0 else Position(found.offset, found.metadata or "")

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 
 from sickbay.components import Kind, name
 from sickbay.messages import Action
-from simulator import lines
-from simulator.cables import HOST
-from simulator.cluster import Card
-from simulator.expectation import Expectation
-from simulator.faults.kit import TAKE_OUT, blind, of_card, stall
-from simulator.lines import Printed
+from simulator.faults.kit import TAKE_OUT, Faults, blind, of_card, stall
+from simulator.parts.cables import HOST
+from simulator.parts.cluster import Card
+from simulator.printing import lines
+from simulator.printing.lines import Printed
+from simulator.truth.expectation import Expectation
 from simulator.world import World
 
 
@@ -120,3 +120,11 @@ class NarrowBus:
             name(Kind.PCIE, self.card.host, pci) for pci in (self.card.pci, self.card.pci + ".0", self.card.root_pci)
         }
         return replace(seen, touched=seen.touched | links, components=seen.components | links)
+
+
+FAULTS: Faults = {
+    "accelerator_off_bus": OffBus,
+    "accelerator_firmware_hang": FirmwareHang,
+    "accelerator_thermal": Thermal,
+    "pcie_degraded": NarrowBus,
+}

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from sickbay.components import Kind, name
 from sickbay.messages import Action
-from simulator import site_lines as lines
-from simulator.expectation import Expectation
-from simulator.facility import FLOW, RETURN, SUPPLY, Fed, feeds
-from simulator.faults.kit import SHARED, host_name, job_name, stall
-from simulator.lines import Printed
-from simulator.workload import Run
+from simulator.faults.kit import SHARED, Faults, host_name, job_name, stall
+from simulator.parts.facility import FLOW, RETURN, SUPPLY, Fed, feeds
+from simulator.printing import site_lines as lines
+from simulator.printing.lines import Printed
+from simulator.truth.expectation import Expectation
+from simulator.workload.run import Run
 from simulator.world import World
 
 
@@ -170,3 +170,10 @@ class StorageStall:
             verdicts=SHARED, components=frozenset({name(Kind.STORAGE, self.target)}),
             faults=frozenset({"storage_stall"}), actions=frozenset({Action.WATCH, Action.ESCALATE}),
         )  # fmt: skip
+
+
+FAULTS: Faults = {
+    "power_lost": PowerLost,
+    "cooling_lost": CoolingLost,
+    "storage_stall": StorageStall,
+}

@@ -1,15 +1,15 @@
 """What faults share: how a job stalls, how a host goes blank, and how a right answer is written."""
 
-from collections.abc import Iterator, Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from sickbay.components import Kind, Name, name
 from sickbay.messages import Action, Verdict
-from simulator import lines
-from simulator.cluster import Card, Cluster
-from simulator.expectation import Expectation
-from simulator.lines import Printed
-from simulator.workload import Run
+from simulator.parts.cluster import Card, Cluster
+from simulator.printing import lines
+from simulator.printing.lines import Printed
+from simulator.truth.expectation import Expectation
+from simulator.workload.run import Run
 from simulator.world import World
 
 COMPONENT, SHARED, JOB = (frozenset({v}) for v in (Verdict.COMPONENT, Verdict.SHARED, Verdict.JOB))
@@ -27,6 +27,9 @@ class Happening(Protocol):
     def expect(self, world: World) -> Expectation:
         """What must be said of it."""
         ...
+
+
+Faults: TypeAlias = Mapping[str, Callable[..., Happening]]  # by their names in faults.toml
 
 
 @runtime_checkable

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sickbay.messages import Action
-from simulator import lines
-from simulator.expectation import Expectation
-from simulator.faults.kit import COMPONENT, JOB, LEAVE, host_name, job_name
-from simulator.lines import Printed
+from simulator.faults.kit import COMPONENT, JOB, LEAVE, Faults, host_name, job_name
+from simulator.printing import lines
+from simulator.printing.lines import Printed
+from simulator.truth.expectation import Expectation
 from simulator.world import World
 
 
@@ -68,3 +68,9 @@ class HostMemory:
             verdicts=COMPONENT, components=host, faults=frozenset({"host_out_of_memory"}),
             actions=frozenset({Action.DRAIN_HOST, Action.REBOOT_HOST}),
         )  # fmt: skip
+
+
+FAULTS: Faults = {
+    "application_out_of_memory": UserMemory,
+    "host_out_of_memory": HostMemory,
+}

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from sickbay.components import Kind, name
 from sickbay.messages import Action
-from simulator import lines
-from simulator.expectation import Expectation
-from simulator.faults.kit import SHARED, host_name, job_name, ranks_of
-from simulator.lines import Printed
-from simulator.workload import Run
+from simulator.faults.kit import SHARED, Faults, host_name, job_name, ranks_of
+from simulator.printing import lines
+from simulator.printing.lines import Printed
+from simulator.truth.expectation import Expectation
+from simulator.workload.run import Run
 from simulator.world import World
 
 
@@ -59,3 +59,8 @@ class LeafReboot:
             verdicts=SHARED, components=frozenset({switch}), faults=frozenset({"switch_down"}),
             actions=frozenset({Action.WATCH, Action.ESCALATE}),
         )  # fmt: skip
+
+
+FAULTS: Faults = {
+    "switch_down": LeafReboot,
+}

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from sickbay.components import Kind, Name, link, name
 from sickbay.messages import Action
-from simulator import cable_lines, lines
-from simulator.cables import HOST, LEAF, mates, optic, serial
-from simulator.cluster import Card
-from simulator.expectation import Expectation
-from simulator.faults.kit import COMPONENT, SHARED, host_name, job_name, ranks_of
-from simulator.lines import Printed
-from simulator.workload import Run
+from simulator.faults.kit import COMPONENT, SHARED, Faults, host_name, job_name, ranks_of
+from simulator.parts.cables import HOST, LEAF, mates, optic, serial
+from simulator.parts.cluster import Card
+from simulator.printing import cable_lines, lines
+from simulator.printing.lines import Printed
+from simulator.truth.expectation import Expectation
+from simulator.workload.run import Run
 from simulator.world import World
 
 LOOK = frozenset({Action.CHECK_LINK})
@@ -214,3 +214,11 @@ class PortClosed:
             name="port_closed", title="port closed by a person", at_ms=world.ms(self.at),
             touched=frozenset(bystanders(self.card, world)),
         )  # fmt: skip
+
+
+FAULTS: Faults = {
+    "link_attenuated": Dirt,
+    "optic_fades": WeakLaser,
+    "optic_dark": DeadLaser,
+    "optic_shared": ModuleDies,
+}

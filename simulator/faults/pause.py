@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from sickbay.components import Kind, Name, name
 from sickbay.messages import Action
-from simulator import cable_lines
-from simulator.cables import HOST, LEAF
-from simulator.cluster import Card, Cluster
-from simulator.expectation import Expectation
-from simulator.faults.kit import COMPONENT, host_name, job_name
-from simulator.lines import Printed
+from simulator.faults.kit import COMPONENT, Faults, host_name, job_name
+from simulator.parts.cables import HOST, LEAF
+from simulator.parts.cluster import Card, Cluster
+from simulator.printing import cable_lines
+from simulator.printing.lines import Printed
+from simulator.truth.expectation import Expectation
 from simulator.world import World
 
 SPINE = "spine-01"
@@ -131,3 +131,8 @@ class PartialSweep:
     def expect(self, world: World) -> Expectation:
         """Nobody: what a sweep does not show is not gone."""
         return Expectation("partial_sweep", "half a sweep", world.ms(self.at), frozenset(everybody(world)))
+
+
+FAULTS: Faults = {
+    "pause_sent": PauseStorm,
+}

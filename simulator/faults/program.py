@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from simulator import lines
-from simulator.expectation import Expectation
-from simulator.faults.kit import JOB, LEAVE, host_name, job_name, ranks_of
-from simulator.lines import Printed
-from simulator.workload import Run
+from simulator.faults.kit import JOB, LEAVE, Faults, host_name, job_name, ranks_of
+from simulator.printing import lines
+from simulator.printing.lines import Printed
+from simulator.truth.expectation import Expectation
+from simulator.workload.run import Run
 from simulator.world import World
 
 
@@ -66,3 +66,8 @@ class Deadlock:
             touched=jobs | hosts, verdicts=JOB, components=jobs,
             faults=frozenset({"collective_mismatch", "job_same_step"}), actions=LEAVE,
         )  # fmt: skip
+
+
+FAULTS: Faults = {
+    "collective_mismatch": Deadlock,
+}

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from diagnosis.engine import detectors
-from sickbay.app import archiver, diagnoser
-from sickbay.app.service import Context, Service
-from sickbay.app.stages import STAGES
+from sickbay.app.archiving import archiver
+from sickbay.app.diagnosing import diagnoser
+from sickbay.app.running.service import Context, Service
+from sickbay.app.running.stages import STAGES
 from sickbay.commands.process import end
 from sickbay.config import load
 from sickbay.log import Log

@@ -11,7 +11,7 @@ import polars as pl
 
 from sickbay import messages, packs
 from sickbay.admission import Admission
-from sickbay.app.live import WINDOWS_GROUP
+from sickbay.app.running.live import WINDOWS_GROUP
 from sickbay.frames import Frame, Matrix
 from sickbay.layouts import Schemas, decoded
 from sickbay.log import Log, Record

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from sickbay.admission import Admission
-from sickbay.app.diagnoser import GROUP, newest
-from sickbay.app.diagnosis_fold import KEPT, WATCHED, DiagnosisFold
-from sickbay.app.diagnosis_state import Memory
-from sickbay.app.explicit import GROUP as EXPLICIT
-from sickbay.app.explicit import explicit_maker
-from sickbay.app.live import WINDOWS_GROUP, FrameReader
-from sickbay.app.task_read import Stand
+from sickbay.app.diagnosing.diagnoser import GROUP, newest
+from sickbay.app.diagnosing.diagnosis_fold import KEPT, WATCHED, DiagnosisFold
+from sickbay.app.diagnosing.diagnosis_state import Memory
+from sickbay.app.diagnosing.explicit import GROUP as EXPLICIT
+from sickbay.app.diagnosing.explicit import explicit_maker
+from sickbay.app.diagnosing.task_read import Stand
+from sickbay.app.running.live import WINDOWS_GROUP, FrameReader
 from sickbay.log import Log, LogBusy, Output, Position, Record, Task, tasks_of
 from sickbay.log.reading import records
 from sickbay.messages import Edge, Placement

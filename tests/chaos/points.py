@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from sickbay.app.diagnoser import Diagnoser
-from sickbay.app.diagnosis_fold import DiagnosisFold
+from sickbay.app.diagnosing.diagnoser import Diagnoser
+from sickbay.app.diagnosing.diagnosis_fold import DiagnosisFold
 from sickbay.log import sqlite, store
 from sickbay.log.kafka_lead import KafkaLead
 from sickbay.log.kafka_tasks import KafkaTasks

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from sickbay import messages, wire
 from sickbay.admission import Admission
-from sickbay.app.diagnoser import Diagnoser
-from sickbay.app.live import WINDOWS_GROUP, window_maker
+from sickbay.app.diagnosing.diagnoser import Diagnoser
+from sickbay.app.running.live import WINDOWS_GROUP, window_maker
 from sickbay.layouts import Schemas, decoded
 from sickbay.log import driving, tick
 from sickbay.log.memory import MemoryLog

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sickbay.admission import Admission
-from sickbay.app.archive_frames import ArchiveFrames
-from sickbay.app.diagnoser import GROUP, newest
-from sickbay.app.diagnosis_fold import WATCHED
-from sickbay.app.explicit import GROUP as EXPLICIT
-from sickbay.app.live import WINDOWS_GROUP
+from sickbay.app.archiving.archive_frames import ArchiveFrames
+from sickbay.app.diagnosing.diagnoser import GROUP, newest
+from sickbay.app.diagnosing.diagnosis_fold import WATCHED
+from sickbay.app.diagnosing.explicit import GROUP as EXPLICIT
+from sickbay.app.running.live import WINDOWS_GROUP
 from sickbay.log import Log, tasks_of
 from sickbay.selfmetrics import SelfMetrics
 from sickbay.topics import CONTROL, EVENTS, EVIDENCE, FEATURES, INCIDENTS, PLACEMENT, TELEMETRY, TOPOLOGY

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sickbay.app.offline import Options, run
+from sickbay.app.answering.offline import Options, run
 from sickbay.messages import Action, Verdict
 from tests.formats.test_formats_slurm_show import RESERVATION
 

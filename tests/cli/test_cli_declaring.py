@@ -10,9 +10,9 @@ import pytest
 
 from sickbay import actions, messages
 from sickbay.actions import Control
-from sickbay.app import declaring
-from sickbay.app.declaring import Declared, Unfit, declared_work, ended, moment, parts, tell_work, work
-from sickbay.app.ledger_lines import CONTROL, controls_of
+from sickbay.app.asking import declaring
+from sickbay.app.asking.declaring import Declared, Unfit, declared_work, ended, moment, parts, tell_work, work
+from sickbay.app.asking.ledger_lines import CONTROL, controls_of
 from sickbay.cli import main
 from sickbay.edges import log_key
 from sickbay.log import Task

@@ -46,7 +46,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqliteLog]:
 
 
 def controls(log: SqliteLog) -> list[Control]:
-    from sickbay.app.ledger_lines import CONTROL
+    from sickbay.app.asking.ledger_lines import CONTROL
 
     told = [actions.decode(record.value or b"") for record in log.reader().read(CONTROL, 0)]
     return [one for one in told if isinstance(one, Control)]

@@ -4,8 +4,8 @@ import pytest
 
 from collectors.formats import inventory
 from collectors.formats.reading import Tally
-from sickbay.app.topology_import import Known, plan
-from sickbay.app.topology_shown import summary
+from sickbay.app.asking.topology_import import Known, plan
+from sickbay.app.asking.topology_shown import summary
 from sickbay.edges import key_of
 from sickbay.messages import Edge, Relation
 from sickbay.topology import Topology

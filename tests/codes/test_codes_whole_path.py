@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from collectors.codes import nvidia
-from sickbay.app.offline import Options, run
+from sickbay.app.answering.offline import Options, run
 from sickbay.messages import Action, strength
 
 NOTHING = {45, 14, 106, 107, 147, 148}  # closed channels, test messages, notices of a link

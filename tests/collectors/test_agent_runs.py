@@ -424,7 +424,7 @@ for _ in range(20):
     with (folder / "kern.log").open("a") as file:
         file.write("[1.0] NVRM: Xid (PCI:0000:cb:00): 79, pid=1, GPU has fallen off the bus.\\n")
 agent.close()
-import sickbay.app.exposition
+import sickbay.app.running.exposition
 import sickbay.commands.agent
 import sickbay.log.kafka_appender
 print(json.dumps(sorted(sys.modules)))

@@ -7,7 +7,7 @@ import pytest
 
 from collectors.cluster.fabric_versions import remembered, standing
 from diagnosis.engine import diagnose
-from sickbay.app.offline import Options, run
+from sickbay.app.answering.offline import Options, run
 from sickbay.messages import Edge, Event, replace
 from sickbay.topology import Topology
 from tests.collectors.fabric_kit import MANAGER, UNANSWERED, Fabric, Watch, guid

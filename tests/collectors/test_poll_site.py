@@ -10,7 +10,7 @@ from collectors.cluster.poll import CATALOGUE, WANTED, Poller, sources, wanted
 from collectors.cluster.redfish_get import Told
 from collectors.http_get import HttpError
 from sickbay.admission import Admission
-from sickbay.app.poller import _told as told_to
+from sickbay.app.running.poller import _told as told_to
 from sickbay.layouts import Schemas, decoded
 from sickbay.log import Record, tasks_of
 from sickbay.log.memory import MemoryLog

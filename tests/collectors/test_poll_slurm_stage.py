@@ -8,8 +8,8 @@ from collectors.cluster import poll, scheduler_slurm
 from collectors.cluster.poll import AGAIN_MS, Polled, Poller, PollFailed, Source
 from sickbay import selfmetrics
 from sickbay.admission import Admission
-from sickbay.app.poller import limits, pollings
-from sickbay.app.service import Context
+from sickbay.app.running.poller import limits, pollings
+from sickbay.app.running.service import Context
 from sickbay.cli import main
 from sickbay.config import ConfigError
 from sickbay.log import Record, tasks_of

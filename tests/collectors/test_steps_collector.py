@@ -25,7 +25,7 @@ from collectors.host.job_steps import JobSteps
 from collectors.host.step_senders import GONE_MS, GROUPS_MS, OPEN_MS, Senders
 from sickbay import messages
 from sickbay import steps as hook
-from sickbay.app.diagnoser import Diagnoser
+from sickbay.app.diagnosing.diagnoser import Diagnoser
 from sickbay.log import driving, tick, wall_ms
 from sickbay.messages import Event, Progress, Step
 from sickbay.settings import Agent

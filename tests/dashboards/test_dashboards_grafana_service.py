@@ -13,7 +13,7 @@ import pytest
 
 from dashboards.grafana import BOARDS
 from dashboards.grafana.lint import expressions
-from sickbay.app.boards import asked
+from sickbay.app.asking.boards import asked
 from sickbay.cli import main
 from sickbay.selfmetrics import METRICS, SelfMetrics
 from tests.services import prometheus

@@ -9,8 +9,8 @@ import pytest
 
 from sickbay import messages
 from sickbay.admission import Admission
-from sickbay.app.report import answer_of, as_json, page
-from sickbay.app.story import NoSuchIncident, Story, story
+from sickbay.app.asking.report import answer_of, as_json, page
+from sickbay.app.asking.story import NoSuchIncident, Story, story
 from sickbay.cli import main
 from sickbay.log import Reader
 from sickbay.log.memory import MemoryLog

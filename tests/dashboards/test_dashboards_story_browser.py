@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from sickbay.app.report import page as story_page
-from sickbay.app.story import Story, story
+from sickbay.app.asking.report import page as story_page
+from sickbay.app.asking.story import Story, story
 from sickbay.log.memory import MemoryLog
 from tests.dashboards.story_kit import ID, Clock, night
 from tests.dashboards.test_dashboards_browser import ATTACKS

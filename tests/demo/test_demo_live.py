@@ -7,10 +7,10 @@ import pytest
 
 from collectors.agent.framing import Sender
 from collectors.identity import Names
-from sickbay.app.agents import Agents, NewLines, Tail
-from sickbay.app.demo import small_site, told
-from sickbay.app.horizon import HORIZON_MS, Horizon
-from sickbay.app.live import FrameReader, Pipeline
+from sickbay.app.demonstrating.agents import Agents, NewLines, Tail
+from sickbay.app.demonstrating.demo import small_site, told
+from sickbay.app.diagnosing.horizon import HORIZON_MS, Horizon
+from sickbay.app.running.live import FrameReader, Pipeline
 from sickbay.log import Record, Task
 from sickbay.log.memory import MemoryLog
 from sickbay.messages import Event, Severity, Step, encode

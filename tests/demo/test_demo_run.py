@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from sickbay.app.demo import Outcome, night, run
-from sickbay.app.demo_report import answer_of, as_json, write
+from sickbay.app.demonstrating.demo import Outcome, night, run
+from sickbay.app.demonstrating.demo_report import answer_of, as_json, write
 from sickbay.cli import main
 
 
@@ -89,7 +89,7 @@ def test_the_command_prints_as_it_goes_and_exits_by_the_truth(
             say(at_s, incident)
         return short
 
-    monkeypatch.setattr("sickbay.app.demo.run", told)
+    monkeypatch.setattr("sickbay.app.demonstrating.demo.run", told)
     assert main(["demo", "--seed", "2"]) == 1
     out = capsys.readouterr().out
     assert "NO: no incident names it" in out

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from cyclopts import CycloptsError
 
 from collectors.cluster.poll import CATALOGUE
-from sickbay.app.stages import STAGES
+from sickbay.app.running.stages import STAGES
 from sickbay.cli import COMMANDS, build
 
 NAMED = {"process": set(STAGES), "poll": set(CATALOGUE)}

@@ -65,7 +65,7 @@ def test_our_commands_exist_and_have_few_rights(name: str) -> None:
 
 
 def test_the_processes_of_a_site_run_each_stage_once() -> None:
-    from sickbay.app.stages import STAGES
+    from sickbay.app.running.stages import STAGES
 
     words = [service["command"][:-2] for service in OURS.values() if service["profiles"] == ["site"]]
     run = [stage for command, *stages in words if command == "process" for stage in stages]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from collectors.cluster.poll import CATALOGUE
-from sickbay.app.stages import STAGES
+from sickbay.app.running.stages import STAGES
 from tests.deploy.command_lines import faults
 
 FOLDER = Path(__file__).resolve().parents[2] / "deploy" / "systemd"

@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 
 from diagnosis.case import Case
-from sickbay.app.feature_windows import FeatureWindows, Told
-from sickbay.app.interest import About
+from sickbay.app.diagnosing.feature_windows import FeatureWindows, Told
+from sickbay.app.diagnosing.interest import About
 from sickbay.placement import Placements
 from streams.feature_record import Block, block_of
 

@@ -17,9 +17,9 @@ import numpy as np
 from collectors.listen.write_schema import request as v2
 from collectors.listen.write_schema import write_request as v1
 from sickbay import messages
-from sickbay.app.listener import Listener
-from sickbay.app.live import FrameReader
-from sickbay.app.service import Context
+from sickbay.app.listening.listener import Listener
+from sickbay.app.running.live import FrameReader
+from sickbay.app.running.service import Context
 from sickbay.log import Log, Record, tasks_of
 from sickbay.log.memory import MemoryLog
 from sickbay.schema import Samples

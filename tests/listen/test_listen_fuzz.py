@@ -10,10 +10,10 @@ import pytest
 from collectors.listen import Request
 from collectors.listen.memory import SeriesMemory
 from sickbay import handover
-from sickbay.app.intake import PATHS, Intake
-from sickbay.app.service import Context
-from sickbay.app.sink import Direct
-from sickbay.app.tokens import Grant, Row
+from sickbay.app.listening.intake import PATHS, Intake
+from sickbay.app.listening.sink import Direct
+from sickbay.app.listening.tokens import Grant, Row
+from sickbay.app.running.service import Context
 from sickbay.handover import Handed
 from sickbay.log.memory import MemoryLog
 from sickbay.selfmetrics import SelfMetrics

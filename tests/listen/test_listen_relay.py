@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sickbay import packs
-from sickbay.app.live import FrameReader, window_maker
+from sickbay.app.running.live import FrameReader, window_maker
 from sickbay.log import Record, tick
 from sickbay.log.https_appender import HttpsAppender
 from sickbay.log.memory import MemoryLog

@@ -12,7 +12,7 @@ from collectors.host.journal_follow import of_user
 from collectors.listen.memory import SeriesMemory
 from sickbay import handover, messages
 from sickbay.admission import Admission, Refused, own_word
-from sickbay.app.tokens import Grant, Row
+from sickbay.app.listening.tokens import Grant, Row
 from sickbay.handover import Handed
 from sickbay.log import Record
 from sickbay.log.memory import MemoryLog

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from sickbay.app import listen_server, sink
-from sickbay.app.listener import Listener
-from sickbay.app.service import Context
-from sickbay.app.up import listening
+from sickbay.app.listening import listen_server, sink
+from sickbay.app.listening.listener import Listener
+from sickbay.app.running.service import Context
+from sickbay.app.running.up import listening
 from sickbay.config import ConfigError
 from sickbay.log.memory import MemoryLog
 from sickbay.selfmetrics import SelfMetrics
@@ -50,7 +50,7 @@ def test_settings_that_contradict_are_told(tmp_path: Path) -> None:
 
 
 def test_what_is_not_installed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sickbay.app.listener", None)
+    monkeypatch.setitem(sys.modules, "sickbay.app.listening.listener", None)
     with pytest.raises(ConfigError, match=r"sickbay\[listen\]"):
         listening(config(tmp_path))
 
@@ -165,7 +165,7 @@ def test_a_log_that_is_away_is_503_and_what_came_is_told_when_it_comes_again(
 
 
 def test_the_tokens_are_read_again_when_they_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sickbay.app.tokens.LOOK_S", 0.0)
+    monkeypatch.setattr("sickbay.app.listening.tokens.LOOK_S", 0.0)
     with site(tmp_path) as one:
         assert one.write(ROWS, "new").status == 401
         tokens(tmp_path, new={"hosts": ["n1"], "kinds": ["metrics"]})

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sickbay.app import listen_server, listen_sockets
-from sickbay.app.listen_sockets import Certificate, ends_ms, most_connections
+from sickbay.app.listening import listen_server, listen_sockets
+from sickbay.app.listening.listen_sockets import Certificate, ends_ms, most_connections
 from sickbay.commands.up import listening_at
 from sickbay.config import ConfigError
 from sickbay.settings import Config

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sickbay.app.live import Pipeline
+from sickbay.app.running.live import Pipeline
 from sickbay.log.memory import MemoryLog
 from sickbay.messages import Action, Incident, strength
 from tests.listen.listen_kit import Site, card, site

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from sickbay.answer import IncidentRow
-from sickbay.app.offline import Options, Result, run
-from simulator.cluster import Card
-from simulator.files import write
+from sickbay.app.answering.offline import Options, Result, run
+from simulator.output.files import write
+from simulator.parts.cluster import Card
 from simulator.scenario import Scenario, scenario
 
 CONTAIN = ("drain_host", "exclude_for_job", "dependency_hold", "isolate_device", "isolate_port", "cost_out_link")

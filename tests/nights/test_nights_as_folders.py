@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from sickbay.answer import IncidentRow
-from sickbay.app.offline import Options, Result, run
+from sickbay.app.answering.offline import Options, Result, run
 from sickbay.messages import Action, strength
-from simulator.cluster import Card
-from simulator.files import write
+from simulator.output.files import write
+from simulator.parts.cluster import Card
 from simulator.scenario import Scenario, scenario
 
 CONTAIN = ("drain_host", "exclude_for_job", "dependency_hold", "isolate_device")

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from sickbay.app.offline import Options, Result, run
-from simulator.facility import feeds
-from simulator.files import write
+from sickbay.app.answering.offline import Options, Result, run
+from simulator.output.files import write
+from simulator.parts.facility import feeds
 from simulator.scenario import Scenario, scenario
 
 pytestmark = pytest.mark.slow

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from sickbay.components import link
-from simulator.cables import HOST, LEAF, mates, optic, serial
-from simulator.cluster import Card
+from simulator.parts.cables import HOST, LEAF, mates, optic, serial
+from simulator.parts.cluster import Card
 from simulator.scenario import Scenario
 from tests.nights.network_kit import CONTAIN, REPAIR, Judge, acts, by_component, drawn, fabric, judge, rails, touched
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from collectors.identity import Names
 from sickbay import actions, messages
 from sickbay.actions import ActionState, Mode
-from sickbay.app.agents import Agents
-from sickbay.app.demo import small_site, told
-from sickbay.app.live import Pipeline
+from sickbay.app.demonstrating.agents import Agents
+from sickbay.app.demonstrating.demo import small_site, told
+from sickbay.app.running.live import Pipeline
 from sickbay.log import Log
 from sickbay.log.memory import MemoryLog
 from sickbay.messages import Incident, Placement

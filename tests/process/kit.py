@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from sickbay import messages, wire
-from sickbay.app.incidents_topic import told
-from sickbay.app.live import Pipeline
+from sickbay.app.asking.incidents_topic import told
+from sickbay.app.running.live import Pipeline
 from sickbay.frames import matrix_of
 from sickbay.log import Appender, Log, Record, tasks_of
 from sickbay.log.memory import MemoryLog

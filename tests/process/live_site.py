@@ -7,12 +7,12 @@ from pathlib import Path
 from remediation.schedulers.simulated import SimulatedScheduler
 from sickbay import actions
 from sickbay.actions import Action
-from sickbay.app.diagnoser import Diagnoser
-from sickbay.app.incidents_topic import current
-from sickbay.app.live import WINDOWS_GROUP, widths, window_maker
-from sickbay.app.poller import pollings
-from sickbay.app.remediator import Remediator
-from sickbay.app.service import Context, Stage
+from sickbay.app.asking.incidents_topic import current
+from sickbay.app.diagnosing.diagnoser import Diagnoser
+from sickbay.app.remediating.remediator import Remediator
+from sickbay.app.running.live import WINDOWS_GROUP, widths, window_maker
+from sickbay.app.running.poller import pollings
+from sickbay.app.running.service import Context, Stage
 from sickbay.log import driving, tick
 from sickbay.log.sqlite import SqliteLog
 from sickbay.messages import Incident

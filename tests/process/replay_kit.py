@@ -6,16 +6,16 @@ from pathlib import Path
 
 from collectors.identity import Names
 from sickbay.admission import Admission
-from sickbay.app.agents import Agents
-from sickbay.app.archiver import Archiver
-from sickbay.app.demo import small_site, told
-from sickbay.app.explicit import GROUP, explicit_maker
-from sickbay.app.live import Pipeline
-from sickbay.app.replay import Run
-from sickbay.app.replay_archive import archived, feed, memory
-from sickbay.app.replay_compare import Outcome, against_archive
-from sickbay.app.replay_span import Span, span
-from sickbay.app.service import Context
+from sickbay.app.archiving.archiver import Archiver
+from sickbay.app.demonstrating.agents import Agents
+from sickbay.app.demonstrating.demo import small_site, told
+from sickbay.app.diagnosing.explicit import GROUP, explicit_maker
+from sickbay.app.replaying.replay import Run
+from sickbay.app.replaying.replay_archive import archived, feed, memory
+from sickbay.app.replaying.replay_compare import Outcome, against_archive
+from sickbay.app.replaying.replay_span import Span, span
+from sickbay.app.running.live import Pipeline
+from sickbay.app.running.service import Context
 from sickbay.history import History
 from sickbay.log import Log, driving, tick
 from sickbay.log.sqlite import SqliteLog

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from sickbay.actions import Mode
-from sickbay.app import up
-from sickbay.app.incidents_topic import current
-from sickbay.app.poller import limits
-from sickbay.app.service import Context, Service
+from sickbay.app.asking.incidents_topic import current
+from sickbay.app.running import up
+from sickbay.app.running.poller import limits
+from sickbay.app.running.service import Context, Service
 from sickbay.commands.change import change
 from sickbay.commands.maintenance import maintenance
 from sickbay.commands.report import report

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sickbay import wire
 from sickbay.admission import Admission, Refused, admission, secret
-from sickbay.app.live import FrameReader
+from sickbay.app.running.live import FrameReader
 from sickbay.config import ConfigError
 from sickbay.frames import matrix_of
 from sickbay.layouts import Schemas, decoded

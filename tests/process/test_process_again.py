@@ -1,8 +1,8 @@
 """A part that fails again while its incident stands: the incident goes into the log once more, with the new sign."""
 
 from sickbay import messages
-from sickbay.app.diagnoser import Diagnoser
-from sickbay.app.incidents_topic import told
+from sickbay.app.asking.incidents_topic import told
+from sickbay.app.diagnosing.diagnoser import Diagnoser
 from sickbay.log import tick
 from sickbay.log.memory import MemoryLog
 from sickbay.messages import Incident, newest_sign_ms

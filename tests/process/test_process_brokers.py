@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sickbay.app.live import WINDOWS_GROUP, window_maker
+from sickbay.app.running.live import WINDOWS_GROUP, window_maker
 from sickbay.config import load
 from sickbay.log import Log, LogBusy, Task, wall_ms
 from sickbay.log.kafka import KafkaLog

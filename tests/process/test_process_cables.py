@@ -7,13 +7,13 @@ import pytest
 from diagnosis.engine import diagnose
 from remediation.plan import planned
 from sickbay import messages
-from sickbay.app.horizon import Horizon
+from sickbay.app.diagnosing.horizon import Horizon
 from sickbay.log import Record
 from sickbay.messages import AnyMessage, Identity, Incident
 from sickbay.schema import TABLES, Samples
 from sickbay.topics import FEATURES, PLACEMENT, TOPOLOGY
-from simulator.cables import HOST, LEAF, optic, serial
-from simulator.cluster import Card
+from simulator.parts.cables import HOST, LEAF, optic, serial
+from simulator.parts.cluster import Card
 from simulator.scenario import Scenario, scenario
 from streams.feature_record import encode_frame as encode
 from streams.windows import WIDTH_MS, features, join

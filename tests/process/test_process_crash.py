@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sickbay import actions
-from sickbay.app.incidents_topic import told
-from sickbay.app.service import Context, Stage
-from sickbay.app.stages import Diagnosis, Ticker, Windows
+from sickbay.app.asking.incidents_topic import told
+from sickbay.app.running.service import Context, Stage
+from sickbay.app.running.stages import Diagnosis, Ticker, Windows
 from sickbay.log import Fenced, OutcomeUnknown
 from sickbay.log.memory import MemoryLog
 from sickbay.messages import Incident, encode
@@ -82,8 +82,8 @@ crash = st.tuples(
 @given(seed=st.integers(0, 10**6), crashes=st.dictionaries(st.integers(1, 80), crash, max_size=6))
 def test_any_order_and_any_crash_give_the_same(seed: int, crashes: dict[int, tuple[str, type[Exception]]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sickbay.app.stages.POLL_S", 0.0)
-        patch.setattr("sickbay.app.stages.TROUBLE_S", 0.0)
+        patch.setattr("sickbay.app.running.stages.POLL_S", 0.0)
+        patch.setattr("sickbay.app.running.stages.TROUBLE_S", 0.0)
         calm, other = _calm(), _run(seed, crashes)
     assert len(incidents(calm)) == len(LOSSES)
     assert incidents(other) == incidents(calm)

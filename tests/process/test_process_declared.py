@@ -2,11 +2,11 @@
 
 from sickbay import actions, messages
 from sickbay.actions import Control
-from sickbay.app import horizon
-from sickbay.app.horizon import MEMORY_MS, Horizon
-from sickbay.app.ledger_lines import controls_of
-from sickbay.app.live import Pipeline
-from sickbay.app.wishes import LONGEST_MS
+from sickbay.app.asking.ledger_lines import controls_of
+from sickbay.app.diagnosing import horizon
+from sickbay.app.diagnosing.horizon import MEMORY_MS, Horizon
+from sickbay.app.diagnosing.wishes import LONGEST_MS
+from sickbay.app.running.live import Pipeline
 from sickbay.log import Record
 from sickbay.log.memory import MemoryLog
 from sickbay.messages import Change, Edge, Event, Relation, Severity, Verdict

@@ -2,12 +2,12 @@
 
 from sickbay import messages
 from sickbay.admission import Admission
-from sickbay.app.diagnosis_inputs import Inputs
-from sickbay.app.diagnosis_state import Memory, of_claims, of_incidents, read, task_of, without_claims
-from sickbay.app.explicit import GROUP, explicit_maker
-from sickbay.app.live import Pipeline
-from sickbay.app.task_read import Stand, TaskRead, read_stand
-from sickbay.app.window_clocks import WindowClocks
+from sickbay.app.diagnosing.diagnosis_inputs import Inputs
+from sickbay.app.diagnosing.diagnosis_state import Memory, of_claims, of_incidents, read, task_of, without_claims
+from sickbay.app.diagnosing.explicit import GROUP, explicit_maker
+from sickbay.app.diagnosing.task_read import Stand, TaskRead, read_stand
+from sickbay.app.diagnosing.window_clocks import WindowClocks
+from sickbay.app.running.live import Pipeline
 from sickbay.log import MAX_METADATA, Position, Record, Task
 from sickbay.log.memory import MemoryLog
 from sickbay.messages import Event, Evidence, Severity

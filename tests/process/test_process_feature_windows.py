@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sickbay.app import window_table
-from sickbay.app.feature_windows import FeatureWindows
-from sickbay.app.interest import About
+from sickbay.app.diagnosing import window_table
+from sickbay.app.diagnosing.feature_windows import FeatureWindows
+from sickbay.app.diagnosing.interest import About
 from streams.feature_record import Block
 
 W = 10

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from sickbay import actions, messages
 from sickbay.actions import Control, Judged
-from sickbay.app.diagnoser import Diagnoser
-from sickbay.app.diagnosis_fold import KEPT, PATIENCE_MS, WATCHED, DiagnosisFold
-from sickbay.app.diagnosis_state import Memory
-from sickbay.app.incidents_topic import told
-from sickbay.app.live import WINDOWS_GROUP, window_maker
-from sickbay.app.task_read import Stand
+from sickbay.app.asking.incidents_topic import told
+from sickbay.app.diagnosing.diagnoser import Diagnoser
+from sickbay.app.diagnosing.diagnosis_fold import KEPT, PATIENCE_MS, WATCHED, DiagnosisFold
+from sickbay.app.diagnosing.diagnosis_state import Memory
+from sickbay.app.diagnosing.task_read import Stand
+from sickbay.app.running.live import WINDOWS_GROUP, window_maker
 from sickbay.log import Fenced, LogBusy, OutcomeUnknown, Output, Record, driving, tick
 from sickbay.log.memory import MemoryLog
 from sickbay.messages import Edge, Event, Incident, Placement, Relation, Severity
@@ -162,8 +162,8 @@ crash = st.tuples(
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sickbay.app.diagnoser.FOLLOW_S", 0.0)
-    monkeypatch.setattr("sickbay.app.diagnoser.FOLLOWED_S", 0.0)
+    monkeypatch.setattr("sickbay.app.diagnosing.diagnoser.FOLLOW_S", 0.0)
+    monkeypatch.setattr("sickbay.app.diagnosing.diagnoser.FOLLOWED_S", 0.0)
 
 
 def test_the_fold_finds_what_happened_and_waits_for_windows_only_so_long() -> None:

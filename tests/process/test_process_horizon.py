@@ -2,8 +2,8 @@
 
 import polars as pl
 
-from sickbay.app import horizon
-from sickbay.app.horizon import HORIZON_MS, ORDER_MS, Horizon
+from sickbay.app.diagnosing import horizon
+from sickbay.app.diagnosing.horizon import HORIZON_MS, ORDER_MS, Horizon
 from sickbay.log import Record
 from sickbay.messages import Edge, Event, Identity, Placement, Relation, Severity, Step, encode
 from sickbay.topics import FEATURES

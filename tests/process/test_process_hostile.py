@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from sickbay import messages
-from sickbay.app.card_screen import CardScreen
-from sickbay.app.horizon import Horizon
-from sickbay.app.incidents_topic import current
-from sickbay.app.judge import MOST_OPEN, Judge
-from sickbay.app.lag import Lag
-from sickbay.app.live import Pipeline
-from sickbay.app.service import Context, Service
-from sickbay.app.window_clocks import AHEAD_MS, WindowClocks
+from sickbay.app.alerting.lag import Lag
+from sickbay.app.asking.incidents_topic import current
+from sickbay.app.diagnosing.card_screen import CardScreen
+from sickbay.app.diagnosing.horizon import Horizon
+from sickbay.app.diagnosing.judge import MOST_OPEN, Judge
+from sickbay.app.diagnosing.window_clocks import AHEAD_MS, WindowClocks
+from sickbay.app.running.live import Pipeline
+from sickbay.app.running.service import Context, Service
 from sickbay.log.memory import MemoryLog
 from sickbay.messages import AnyMessage, Change, Edge, Placement, RankPlace, Relation
 from sickbay.selfmetrics import SelfMetrics

@@ -12,8 +12,8 @@ from polars.testing import assert_frame_equal
 from diagnosis.case import Case
 from diagnosis.job_steps import step_series
 from diagnosis.working import step_ms
-from sickbay.app import kept_steps
-from sickbay.app.kept_steps import EDGE_MS, KeptSteps
+from sickbay.app.diagnosing import kept_steps
+from sickbay.app.diagnosing.kept_steps import EDGE_MS, KeptSteps
 from sickbay.messages import Step
 
 START = 1_790_000_000_000

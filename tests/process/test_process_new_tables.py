@@ -11,9 +11,9 @@ from collectors.rows import samples
 from diagnosis.engine import evidence_of
 from sickbay import messages
 from sickbay.admission import Admission, Refused
-from sickbay.app.archive_frames import ArchiveFrames
-from sickbay.app.diagnoser import Diagnoser
-from sickbay.app.live import WINDOWS_GROUP, window_maker
+from sickbay.app.archiving.archive_frames import ArchiveFrames
+from sickbay.app.diagnosing.diagnoser import Diagnoser
+from sickbay.app.running.live import WINDOWS_GROUP, window_maker
 from sickbay.components import Kind, name
 from sickbay.log import driving, tick
 from sickbay.log.memory import MemoryLog

@@ -8,8 +8,8 @@ import pytest
 
 from diagnosis.engine import advance, diagnose
 from sickbay import messages
-from sickbay.app.horizon import Horizon
-from sickbay.app.offline import Options, run
+from sickbay.app.answering.offline import Options, run
+from sickbay.app.diagnosing.horizon import Horizon
 from sickbay.edges import log_key
 from sickbay.log import Record
 from sickbay.messages import AnyMessage, Edge, Event, Identity, Incident, Relation, Severity

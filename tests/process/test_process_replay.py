@@ -9,9 +9,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from sickbay.app import replay_span
-from sickbay.app.replay_compare import against_run
-from sickbay.app.replay_span import NothingThere, span, window_notes
+from sickbay.app.replaying import replay_span
+from sickbay.app.replaying.replay_compare import against_run
+from sickbay.app.replaying.replay_span import NothingThere, span, window_notes
 from sickbay.cli import main
 from sickbay.clock import rfc3339
 from sickbay.history import History
@@ -254,7 +254,7 @@ def test_a_detector_that_fails_is_told(
     def broken(case: object) -> list[object]:
         raise RuntimeError("no such luck")
 
-    monkeypatch.setattr("sickbay.app.judge.detectors", lambda: {"lucky": broken})
+    monkeypatch.setattr("sickbay.app.diagnosing.judge.detectors", lambda: {"lucky": broken})
     status, told = command(capsys, lived)
     assert status == 1
     assert any("detector lucky fails" in one and "no such luck" in one for one in told["notes"])

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from sickbay import messages
-from sickbay.app.replay import Said, Story
-from sickbay.app.replay_compare import Outcome, against_archive, against_run, holding
-from sickbay.app.replay_holds import Hold
-from sickbay.app.replay_report import Told, as_json, lines
-from sickbay.app.replay_span import Span
+from sickbay.app.replaying.replay import Said, Story
+from sickbay.app.replaying.replay_compare import Outcome, against_archive, against_run, holding
+from sickbay.app.replaying.replay_holds import Hold
+from sickbay.app.replaying.replay_report import Told, as_json, lines
+from sickbay.app.replaying.replay_span import Span
 from sickbay.messages import Incident, PlanStep
 from tests.remediation.kit import found
 

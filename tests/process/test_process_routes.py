@@ -1,7 +1,7 @@
 """Routes in the horizon of live diagnosis: told once both cables and hosts are known, and ended with their cables."""
 
 from sickbay import messages
-from sickbay.app.horizon import Horizon
+from sickbay.app.diagnosing.horizon import Horizon
 from sickbay.edges import log_key
 from sickbay.log import Record
 from sickbay.messages import AnyMessage, Edge, Placement, Relation, replace

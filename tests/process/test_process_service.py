@@ -12,10 +12,10 @@ import pytest
 from msgspec.structs import replace
 
 from sickbay import selfmetrics
-from sickbay.app.exposition import Exposition
-from sickbay.app.service import Context, Service
-from sickbay.app.starving import Starving
-from sickbay.app.watched import Calls
+from sickbay.app.running.exposition import Exposition
+from sickbay.app.running.service import Context, Service
+from sickbay.app.running.starving import Starving
+from sickbay.app.running.watched import Calls
 from sickbay.config import ConfigError
 from sickbay.log import Task
 from sickbay.log.memory import MemoryLog
@@ -221,7 +221,7 @@ def test_idle_connections_hold_nobody_up(exposition: tuple[Exposition, dict[str,
 def test_clients_that_send_a_byte_now_and_then_hold_nobody_up(
     exposition: tuple[Exposition, dict[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sickbay.app.exposition.TIMEOUT_S", 0.5)
+    monkeypatch.setattr("sickbay.app.running.exposition.TIMEOUT_S", 0.5)
     server, _ = exposition
     host, _, port = server.address.rpartition(":")
     slow = [socket.create_connection((host, int(port))) for _ in range(8)]

@@ -11,7 +11,7 @@ import pytest
 from collectors.cluster import poll
 from collectors.cluster.poll import EXTRAS, sources, wanted
 from collectors.inputs.prometheus_api import TOKEN_VARIABLE, authorization
-from sickbay.app.setting_checks import checks
+from sickbay.app.running.setting_checks import checks
 from sickbay.config import ConfigError, parse, placed
 from sickbay.settings import Config
 

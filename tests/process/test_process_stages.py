@@ -9,10 +9,10 @@ import pytest
 
 from sickbay import actions, selfmetrics
 from sickbay.actions import Judged
-from sickbay.app.incidents_topic import current, told
-from sickbay.app.lag import Lag
-from sickbay.app.service import Context, Stage
-from sickbay.app.stages import STAGES, Diagnosis, Imported, Ticker, Windows, chosen
+from sickbay.app.alerting.lag import Lag
+from sickbay.app.asking.incidents_topic import current, told
+from sickbay.app.running.service import Context, Stage
+from sickbay.app.running.stages import STAGES, Diagnosis, Imported, Ticker, Windows, chosen
 from sickbay.log import LogBusy, Replaced, Task, driving, tasks_of
 from sickbay.log.memory import MemoryLog
 from sickbay.messages import encode
@@ -63,8 +63,8 @@ class Site:
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sickbay.app.stages.POLL_S", 0.0)
-    monkeypatch.setattr("sickbay.app.stages.TROUBLE_S", 0.0)
+    monkeypatch.setattr("sickbay.app.running.stages.POLL_S", 0.0)
+    monkeypatch.setattr("sickbay.app.running.stages.TROUBLE_S", 0.0)
 
 
 @pytest.fixture
@@ -153,7 +153,7 @@ def test_without_any_ticks_nothing_is_judged_and_nothing_called_read(site: Site)
 def test_a_backlog_is_judged_as_it_would_have_been_and_is_not_called_ready(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sickbay.app.diagnoser.LIMIT", 20)
+    monkeypatch.setattr("sickbay.app.diagnosing.diagnoser.LIMIT", 20)
     ticker, windows = Ticker(site.context), Windows(site.context)
     agents = [Agent(f"n{number}", site.log.appender()) for number in range(4)]
 

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from remediation.notify.alertmanager import alert
 from remediation.notify.standing import Standing
 from sickbay import messages, selfmetrics
-from sickbay.app.incidents_topic import IncidentsView
-from sickbay.app.lag import NEEDED, Lag
-from sickbay.app.service import Context
-from sickbay.app.standstill import Frontier, Hidden, found, is_ours, told
+from sickbay.app.alerting.lag import NEEDED, Lag
+from sickbay.app.alerting.standstill import Frontier, Hidden, found, is_ours, told
+from sickbay.app.asking.incidents_topic import IncidentsView
+from sickbay.app.running.service import Context
 from sickbay.log import Log, Position, Task, driving, tick
 from sickbay.log.kafka import KafkaLog
 from sickbay.log.memory import MemoryLog

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sickbay.app.incidents_topic import current
+from sickbay.app.asking.incidents_topic import current
 from sickbay.config import load
 from sickbay.log import Log, LogBusy, wall_ms
 from sickbay.log.opened import open_log

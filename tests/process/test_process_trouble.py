@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from sickbay import selfmetrics
-from sickbay.app.lag import Lag
-from sickbay.app.opening import awaited_log
-from sickbay.app.service import Context, Service
-from sickbay.app.stages import Diagnosis, Ticker
+from sickbay.app.alerting.lag import Lag
+from sickbay.app.running.opening import awaited_log
+from sickbay.app.running.service import Context, Service
+from sickbay.app.running.stages import Diagnosis, Ticker
 from sickbay.log import LogBusy, LogError, Outcome, Position, Task, driving, tasks_of
 from sickbay.log.memory import MemoryLog
 from sickbay.selfmetrics import SelfMetrics
@@ -144,7 +144,7 @@ def test_lag_grows_while_nothing_can_be_asked() -> None:
 
 
 def test_a_stage_is_made_once_the_log_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sickbay.app.service.AGAIN_S", 0.05)
+    monkeypatch.setattr("sickbay.app.running.service.AGAIN_S", 0.05)
     site = Away(away=True)
     service = Service(site.context, {"diagnosis": Diagnosis})
     thread = threading.Thread(target=lambda: service.run(signals=()), daemon=True)
@@ -167,7 +167,7 @@ def test_waiting_for_the_log_ends_with_a_signal(monkeypatch: pytest.MonkeyPatch)
     def away(settings: LogSettings) -> Any:
         raise LogBusy("no answer")
 
-    monkeypatch.setattr("sickbay.app.opening.open_log", away)
+    monkeypatch.setattr("sickbay.app.running.opening.open_log", away)
     said: list[str] = []
     of_the_run = signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:

@@ -13,10 +13,10 @@ from remediation.plan import planned
 from remediation.schedulers.simulated import SimulatedScheduler
 from sickbay import actions, messages
 from sickbay.actions import JUDGED_KEY, Action, Control, Judged, Outcome
-from sickbay.app.ledger_lines import ledger_of
-from sickbay.app.remediation_inputs import TASK
-from sickbay.app.remediator import Remediator
-from sickbay.app.service import Context
+from sickbay.app.asking.ledger_lines import ledger_of
+from sickbay.app.remediating.remediation_inputs import TASK
+from sickbay.app.remediating.remediator import Remediator
+from sickbay.app.running.service import Context
 from sickbay.log.memory import MemoryLog
 from sickbay.messages import Action as Headline
 from sickbay.messages import Affected, Incident, Placement, Severity, Suspect, Verdict

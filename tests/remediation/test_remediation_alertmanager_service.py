@@ -15,8 +15,8 @@ from remediation.notify.client import Alertmanager as Client
 from remediation.notify.standing import Story
 from sickbay import selfmetrics
 from sickbay.actions import Judged
-from sickbay.app.alerts import Alerts
-from sickbay.app.service import Context
+from sickbay.app.alerting.alerts import Alerts
+from sickbay.app.running.service import Context
 from sickbay.log import wall_ms
 from sickbay.log.memory import MemoryLog
 from sickbay.selfmetrics import SelfMetrics

@@ -10,8 +10,8 @@ from remediation.notify.client import AlertError
 from remediation.notify.standing import Story
 from sickbay import selfmetrics
 from sickbay.actions import Judged
-from sickbay.app.alerts import CHUNK, Alerts
-from sickbay.app.service import Context
+from sickbay.app.alerting.alerts import CHUNK, Alerts
+from sickbay.app.running.service import Context
 from sickbay.clock import rfc3339
 from sickbay.log import LogBusy
 from sickbay.log.memory import MemoryLog

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from sickbay.app.alerts import Alerts
-from sickbay.app.report import as_json
-from sickbay.app.service import Context
-from sickbay.app.story import story
+from sickbay.app.alerting.alerts import Alerts
+from sickbay.app.asking.report import as_json
+from sickbay.app.asking.story import story
+from sickbay.app.running.service import Context
 from sickbay.clock import rfc3339
 from sickbay.selfmetrics import SelfMetrics
 from sickbay.settings import Alerts as Settings

@@ -12,7 +12,7 @@ from remediation.ledger import DRAIN, Ledger, action_id, is_ours, reason
 from remediation.schedulers import NodeState, Unreachable
 from remediation.schedulers.reasons import ours
 from sickbay.actions import Action, ActionState
-from sickbay.app.errands import passes_wanted
+from sickbay.app.remediating.errands import passes_wanted
 from sickbay.messages import Affected
 from sickbay.settings import Remediation
 from tests.remediation.kit import JOB, Cluster, Crash, writes

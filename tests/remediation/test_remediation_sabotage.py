@@ -12,9 +12,9 @@ from remediation.schedulers import NodeState, Unreachable
 from remediation.schedulers.simulated import OUR_USER, SimulatedScheduler
 from sickbay import actions
 from sickbay.actions import Action, ActionState, Control
-from sickbay.app.desk import NotAsked, answer, desk, rows
-from sickbay.app.judge import _record
-from sickbay.app.ledger_lines import ACTIONS, ledger_of
+from sickbay.app.asking.desk import NotAsked, answer, desk, rows
+from sickbay.app.asking.ledger_lines import ACTIONS, ledger_of
+from sickbay.app.diagnosing.judge import _record
 from sickbay.messages import Action as Headline
 from sickbay.messages import Affected
 from sickbay.settings import Remediation

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from remediation.schedulers.slurm import SlurmScheduler
 from sickbay import actions, messages
 from sickbay.actions import JUDGED_KEY, Action, Judged
-from sickbay.app.ledger_lines import ledger_of
-from sickbay.app.remediator import Remediator
-from sickbay.app.service import Context
+from sickbay.app.asking.ledger_lines import ledger_of
+from sickbay.app.remediating.remediator import Remediator
+from sickbay.app.running.service import Context
 from sickbay.log import wall_ms
 from sickbay.log.memory import MemoryLog
 from sickbay.messages import Affected, Placement

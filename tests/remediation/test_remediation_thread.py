@@ -7,8 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from remediation.schedulers import Refused, Unreachable
-from sickbay.app.remediation_inputs import GROUP, TASK
-from sickbay.app.remediator import Remediator
+from sickbay.app.remediating.remediation_inputs import GROUP, TASK
+from sickbay.app.remediating.remediator import Remediator
 from sickbay.log import Bounds, LogBusy, OutcomeUnknown, Replaced, Task
 from sickbay.log.memory import MemoryReader
 from sickbay.messages import Action, Affected, Evidence, Verdict

@@ -9,8 +9,8 @@ from collectors.formats import log
 from collectors.formats.reading import Tally
 from sickbay.clock import Clock
 from sickbay.messages import Event
-from simulator.envelopes import ENVELOPES
-from simulator.files import write
+from simulator.output.files import write
+from simulator.printing.envelopes import ENVELOPES
 from simulator.scenario import scenario
 
 

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 import pytest
 
 from sickbay.messages import Action, Incident, PlanStep, Severity, Verdict
-from simulator.demand import unmet
-from simulator.expectation import Expectation, score
 from simulator.faults import FAULTS
 from simulator.scenario import scenario
+from simulator.truth.demand import unmet
+from simulator.truth.expectation import Expectation, score
 
 LOST = Expectation(
     name="accelerator_off_bus", title="", at_ms=0, touched=frozenset({"host:a", "accelerator:a/1"}),

@@ -15,8 +15,8 @@ from collectors.formats import log, prometheus_text
 from collectors.formats.reading import Tally
 from sickbay.messages import Event, Step
 from sickbay.schema import Samples
-from simulator import trainer
-from simulator.site import Site
+from simulator.live import trainer
+from simulator.live.site import Site
 
 HOSTS = ("n1", "n2", "n3")
 

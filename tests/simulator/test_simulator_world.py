@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from sickbay.schema import TABLES
-from simulator.cluster import Card, build
-from simulator.decoys import DECOYS
+from simulator.decoys.decoys import DECOYS
 from simulator.faults import FAULTS
+from simulator.parts.cluster import Card, build
 from simulator.scenario import Scenario, scenario
 from simulator.world import Second
 

@@ -14,7 +14,7 @@ import polars as pl
 
 from sickbay import packs, wire
 from sickbay.admission import Admission
-from sickbay.app.archive_frames import ArchiveFrames
+from sickbay.app.archiving.archive_frames import ArchiveFrames
 from sickbay.archive_place import Place, place
 from sickbay.frames import Matrix
 from sickbay.layouts import Layout, Schemas, decoded, layout_of

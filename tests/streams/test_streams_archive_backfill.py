@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 from sickbay import selfmetrics, wire
-from sickbay.app.archiver import Archiver
-from sickbay.app.service import Context
+from sickbay.app.archiving.archiver import Archiver
+from sickbay.app.running.service import Context
 from sickbay.history import History
 from sickbay.layouts import layout_of
 from sickbay.log.memory import MemoryLog

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from sickbay.app.remediator import _folder
+from sickbay.app.remediating.remediator import _folder
 from sickbay.archive_place import NAMES, coarse, place, telemetry
 from sickbay.config import placed
 from sickbay.frames import Frame, Matrix

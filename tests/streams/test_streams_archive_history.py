@@ -130,7 +130,7 @@ def test_history_needs_the_kernel_only_and_the_table_library_is_loaded_when_used
         "import sys, sickbay.history\n"
         "names = {name.partition('.')[0] for name in sys.modules}\n"
         "assert not names & {'streams', 'diagnosis', 'remediation', 'collectors', 'dashboards', 'deltalake'}, names\n"
-        "import sickbay.app.archiver\n"
+        "import sickbay.app.archiving.archiver\n"
         "assert 'deltalake' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

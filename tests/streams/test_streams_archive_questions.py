@@ -11,7 +11,7 @@ import pytest
 
 from sickbay import messages, packs, post_mortem, wire
 from sickbay.admission import Admission
-from sickbay.app.archive_frames import ArchiveFrames
+from sickbay.app.archiving.archive_frames import ArchiveFrames
 from sickbay.history import History, NoArchive
 from sickbay.layouts import Schemas, layout_of
 from sickbay.log import Record

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from sickbay.admission import Admission
-from sickbay.app.archive_frames import ArchiveFrames
+from sickbay.app.archiving.archive_frames import ArchiveFrames
 from sickbay.archive_place import Place, place
 from sickbay.history import History, NoArchive
 from sickbay.log.memory import MemoryLog

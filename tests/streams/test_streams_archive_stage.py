@@ -7,8 +7,8 @@ import pytest
 from deltalake.exceptions import DeltaError
 
 from sickbay import messages, selfmetrics
-from sickbay.app.archiver import Archiver
-from sickbay.app.service import Context
+from sickbay.app.archiving.archiver import Archiver
+from sickbay.app.running.service import Context
 from sickbay.config import ConfigError
 from sickbay.history import History
 from sickbay.log import LogBusy

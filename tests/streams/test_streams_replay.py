@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from sickbay.admission import Admission
-from sickbay.app.live import FrameReader
+from sickbay.app.running.live import FrameReader
 from sickbay.history import History
 from sickbay.log import Output, Record, Task
 from sickbay.log.memory import MemoryLog

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sickbay.admission import Admission
-from sickbay.app.side_reader import SideReader
+from sickbay.app.running.side_reader import SideReader
 from sickbay.frames import matrix_of
 from sickbay.log import LogBusy, Output, Record, Task
 from sickbay.placement import Placements

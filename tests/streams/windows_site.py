@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from sickbay import messages, wire
-from sickbay.app.live import window_maker
+from sickbay.app.running.live import window_maker
 from sickbay.edges import log_key
 from sickbay.frames import matrix_of
 from sickbay.layouts import Schemas, layout_of

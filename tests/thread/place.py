@@ -18,8 +18,8 @@ from typing import Any, Literal
 from sickbay.config import load
 from sickbay.log import Log
 from sickbay.log.opened import open_log
-from simulator import node_test, trainer
-from simulator.site import Site
+from simulator.live import node_test, trainer
+from simulator.live.site import Site
 from tests.services import slurm
 from tests.services.process import Child, free_port
 

@@ -10,7 +10,7 @@ from typing import Any
 from sickbay.actions import Action, ActionState, Judged
 from sickbay.components import Kind, name
 from sickbay.messages import Event, Evidence, Incident, Placement, Verdict
-from simulator.cluster import Card
+from simulator.parts.cluster import Card
 from tests.thread.place import Place
 from tests.thread.watch import Watch, until
 

@@ -1,0 +1,1 @@
+"""What a cluster is made of, and what its sensors read: `cluster`, `cables`, `facility`, `physics`."""

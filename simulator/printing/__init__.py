@@ -1,0 +1,1 @@
+"""What the programs of a cluster print, in their own wording; `envelopes` are the ways in which a line is kept."""

@@ -1,0 +1,1 @@
+"""What runs on a cluster: `run` (a synchronous job, second by second)."""
