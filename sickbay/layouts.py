@@ -6,9 +6,9 @@ carries `{id: columns}`; a frame only names the id. A reader works out the permu
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -53,6 +53,9 @@ class Layout:
     table: str
     gauges: tuple[ColumnName, ...]
     counters: tuple[ColumnName, ...]
+
+    def __hash__(self) -> int:  # the dataclass' own would hash every column each time
+        return self.id
 
     @cached_property
     def id(self) -> int:
@@ -123,6 +126,18 @@ class Alignment:
         return aligned
 
 
+class Place(NamedTuple):
+    """Where the numbers of one table lie: offsets of its times, gauges and counters, and their shapes."""
+
+    layout: Layout
+    rows: tuple[int]
+    times_at: int
+    wide: tuple[int, int]  # rows and gauges
+    wide_at: int
+    tall: tuple[int, int]  # rows and counters
+    tall_at: int
+
+
 @dataclass(slots=True)
 class Plan:
     """Where the tables of a sender's frames lie: as its frames are alike, worked out and checked once.
@@ -141,6 +156,15 @@ class Plan:
     tail: bytes = b""
     devices: tuple[NDArray[np.uint16], ...] = ()
     names: tuple[tuple[Name, ...], ...] = ()
+    places: tuple[Place, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        times, tall, wide, found = self.at[0], self.at[1], self.at[2], list[Place]()
+        for layout, rows in zip(self.layouts, self.rows, strict=True):
+            gauges, counters = (rows, len(layout.gauges)), (rows, len(layout.counters))
+            found.append(Place(layout, (rows,), times, gauges, wide, counters, tall))
+            times, wide, tall = times + 8 * rows, wide + 4 * rows * gauges[1], tall + 8 * rows * counters[1]
+        self.places = tuple(found)
 
 
 class Schemas:

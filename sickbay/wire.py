@@ -288,19 +288,17 @@ def _tables(payload: bytes, plan: Plan, schemas: Schemas) -> tuple[tuple[Matrix,
     if reason := strange_values(span, counters, gauges):
         raise FrameError(reason)
     devices, names = _tail(payload, plan, schemas)
-    found, tall, wide, row = [], 0, 0, 0
-    for place, layout in enumerate(plan.layouts):
-        rows, wider, taller = plan.rows[place], len(layout.gauges), len(layout.counters)
-        found.append(
-            Matrix(
-                layout,
-                names[place],
-                devices[place],
-                times[row : (row := row + rows)],
-                gauges[wide : (wide := wide + rows * wider)].reshape(rows, wider),
-                counters[tall : (tall := tall + rows * taller)].reshape(rows, taller),
-            )
+    found = [
+        Matrix(
+            place.layout,
+            own,
+            device,
+            np.ndarray(place.rows, "<i8", payload, place.times_at),
+            np.ndarray(place.wide, "<f4", payload, place.wide_at),
+            np.ndarray(place.tall, "<i8", payload, place.tall_at),
         )
+        for place, own, device in zip(plan.places, names, devices, strict=True)
+    ]
     return tuple(found), span
 
 

@@ -177,6 +177,10 @@ spool = "spool-{host}"
         """Processes that are gone though nobody ended them, with their last words."""
         return [f"{name}: {child.tail()}" for name, child in self.children.items() if not child.alive()]
 
+    def last_words(self) -> str:
+        """The end of what each process said: what a failing test shows."""
+        return "\n".join(f"== {name}\n{child.tail()}" for name, child in self.children.items())
+
     def close(self) -> None:
         """End every process."""
         for child in self.children.values():
@@ -203,4 +207,8 @@ def placed(
         stack.callback(place.close)
         place.site.start()
         place.write()
-        yield place
+        try:
+            yield place
+        except BaseException:
+            print(place.last_words())
+            raise

@@ -35,7 +35,9 @@ class FrameReader:
         """What a record tells. Raises ValueError for a damaged one, or one that is not let in."""
         if packs.is_pack(record.value or b""):
             return self._packed(record)
-        return self._told(self._layouts.frame(record))
+        told = self._told(self._layouts.frame(record))
+        self._metrics.count(selfmetrics.WIRE_DECODED)
+        return told
 
     def _packed(self, record: Record) -> Packed:
         """Each member as if it had come alone: a bad one does not silence the others."""
@@ -45,10 +47,10 @@ class FrameReader:
                 members.append(self._told(self._layouts.frame(record._replace(value=payload), packed=True)))
             except ValueError as error:
                 unfit.append(str(error))
+        self._metrics.count(selfmetrics.WIRE_DECODED, len(members))
         return Packed(members, unfit)
 
     def _told(self, frame: Frame) -> Decoded:
-        self._metrics.count(selfmetrics.WIRE_DECODED)
         tables = frame.tables
         for matrix in tables:
             if matrix.layout.table not in TABLES:  # of a newer version
