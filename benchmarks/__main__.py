@@ -10,6 +10,7 @@ from typing import Any
 # name -> module with `measure(size: int | None, **options) -> dict`; `size` is what it scales with, None = its own.
 # A module with `arguments(parser)` has options of its own, which `measure` is given.
 BENCHMARKS = {
+    "accuracy": "benchmarks.accuracy",
     "agent": "benchmarks.agent",
     "archive": "benchmarks.archive",
     "growth": "benchmarks.growth",
@@ -34,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--size",
         type=int,
         help="how large: megabytes for parse, seconds for agent, events for latency, steps for steps, switches, "
-        "accelerators for throughput, growth, outage and peers_vs_prometheus",
+        "accelerators for throughput, growth, outage and peers_vs_prometheus, windows with a fault for accuracy",
     )
     options, rest = parser.parse_known_args(arguments)
     module = importlib.import_module(BENCHMARKS[options.name])

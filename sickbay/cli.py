@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {  # name: (where, one line of help)
     "demo": ("sickbay.commands.demo:demo", "Watch a small simulated cluster break and be diagnosed."),
     "poll": ("sickbay.commands.poll:poll", "Poll schedulers: what runs where, and what they say of hosts."),
     "relay": ("sickbay.commands.relay:relay", "Take in frames of a rack or pod over HTTPS, and pack them."),
+    "simulate": ("sickbay.commands.simulate:simulate", "Simulate a cluster of any size, and write what it tells."),
     "process": ("sickbay.commands.process:process", "Run stages on the log: ticker, windows, diagnosis, ..."),
     "up": ("sickbay.commands.up:up", "Run everything in one process, also on a made-up site (--simulate)."),
     "incidents": ("sickbay.commands.incidents:incidents", "List, show, approve or reject what is to be done."),

@@ -16,7 +16,7 @@ from inspect import signature
 
 import numpy as np
 
-from simulator.decoys.decoys import DECOYS
+from simulator.decoys import DECOYS
 from simulator.faults import FAULTS
 from simulator.faults.kit import Happening
 from simulator.moments import START_MS
@@ -72,11 +72,11 @@ class Scenario:
         """Fresh effects: they keep state, so each run has its own."""
         return [{**FAULTS, **DECOYS}[what](**settings) for what, settings in self.recipes]
 
-    def seconds(self, until_s: int = 600) -> Iterator[Second]:
-        """The night, second by second."""
+    def seconds(self, until_s: int = 600, *, which: range | None = None, site: bool = True) -> Iterator[Second]:
+        """The night, second by second; `which` and `site` as in `world.seconds`."""
         return seconds(
             self.cluster, self.jobs, self.effects(), seed=self.seed, until_s=until_s, start_ms=self.start_ms,
-            feeds=self.feeds,
+            feeds=self.feeds, which=which, site=site,
         )  # fmt: skip
 
     def expectations(self) -> list[Expectation]:

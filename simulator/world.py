@@ -3,21 +3,24 @@
 A *second* is what everybody saw in it: telemetry of each host as its agent would read it, and the lines printed.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sickbay.components import Kind, name
+from sickbay.actions import Control
 from sickbay.messages import Placement
 from sickbay.schema import Samples
 from simulator.moments import START_MS
 from simulator.parts.cables import Cables
 from simulator.parts.cluster import Cluster
 from simulator.parts.facility import Gauges
-from simulator.parts.overlay import Columns
 from simulator.parts.physics import Conditions, Sensors, calm
+from simulator.parts.told import Told
+from simulator.printing.clocks import skewed
 from simulator.printing.lines import Printed
 from simulator.workload.run import Job, Run
 
@@ -35,11 +38,12 @@ class Second:
     """One second as seen from outside."""
 
     at_ms: int
-    samples: dict[str, tuple[Samples, ...]]  # by host; a host whose agent is gone is left out
+    samples: Mapping[str, tuple[Samples, ...]]  # by host, made when asked for: the columns are in `Told`
     lines: tuple[Printed, ...]
     placements: tuple[Placement, ...] = ()  # of attempts that began or ended in this second
     site: tuple[Samples, ...] = ()  # readings of power and cooling
     cables: Cables | None = None  # both ends of every link, as they are in this second: read before the next one
+    declared: tuple[Control, ...] = ()  # work that people declared in this second
 
 
 @dataclass(slots=True)
@@ -53,71 +57,90 @@ class World:
     rng: np.random.Generator
     news: list[Placement] = field(default_factory=list)
     feeds: int = 1  # power units that feed a rack
+    declared: list[Control] = field(default_factory=list)  # work that people declare in this second
+    _jobs: list[Job] = field(default_factory=list)  # that `_on` is of: an attempt elsewhere is another one
+    _on: dict[str, Run] = field(default_factory=dict)
 
     def run_on(self, host: str) -> Run | None:
-        """The job that uses a host."""
-        return next((run for run in self.runs.values() if host in run.job.hosts), None)
+        """The job that uses a host: the first one, where some are told of it."""
+        jobs = [run.job for run in self.runs.values()]
+        if len(jobs) != len(self._jobs) or any(a is not b for a, b in zip(jobs, self._jobs, strict=True)):
+            self._jobs, self._on = jobs, {}
+            for run in self.runs.values():
+                for one in run.job.hosts:
+                    self._on.setdefault(one, run)
+        return self._on.get(host)
 
     def ms(self, at_s: int, plus_ms: int = 0) -> int:
         """UTC milliseconds of a second of the night."""
         return self.start_ms + at_s * 1000 + plus_ms
 
 
+@dataclass(slots=True)
+class Cards:
+    """Rows of the cards of each job: consecutive ones as a slice."""
+
+    cluster: Cluster
+    _found: dict[str, tuple[tuple[str, ...], NDArray[np.int64] | slice]] = field(default_factory=dict)
+
+    def rows(self, job: Job) -> NDArray[np.int64] | slice:
+        """As an index."""
+        known = self._found.get(job.id)
+        if known is None or known[0] is not job.hosts:
+            known = self._found[job.id] = (job.hosts, self._look(job.hosts))
+        return known[1]
+
+    def _look(self, hosts: tuple[str, ...]) -> NDArray[np.int64] | slice:
+        slices = [self.cluster.rows(host) for host in hosts]
+        if all(one.stop == after.start for one, after in pairwise(slices)) and slices:
+            return slice(slices[0].start, slices[-1].stop)
+        return np.array([row for one in slices for row in range(one.start, one.stop)], np.int64)
+
+
 def seconds(
     cluster: Cluster, jobs: Sequence[Job], effects: Sequence[Effect], *, seed: int = 0, until_s: int = 600,
-    start_ms: int = START_MS, feeds: int = 1,
+    start_ms: int = START_MS, feeds: int = 1, which: range | None = None, site: bool = True,
 ) -> Iterator[Second]:  # fmt: skip
-    """The night, second by second, the same for the same arguments."""
+    """The night, second by second, the same for the same arguments.
+
+    `which`: rows of the hosts whose sensors are read, whole shelves of them; None: all. `site`: read units of power
+    and cooling, and both ends of all cables; else nothing is told of those.
+    """
     rng = np.random.default_rng([seed, 0x1A])
     runs = {job.id: Run(job, cluster, np.random.default_rng([seed, 0x0B, i])) for i, job in enumerate(jobs)}
     world = World(cluster, runs, calm(cluster), start_ms, rng, feeds=feeds)
-    gauges, cables = Gauges(cluster, seed, feeds), Cables(cluster, seed)
-    sensors = Sensors(cluster, seed, boot_s=start_ms / 1000 - 912_344)
+    gauges, cables = (Gauges(cluster, seed, feeds), Cables(cluster, seed)) if site else (None, None)
+    sensors, cards = Sensors(cluster, seed, boot_s=start_ms / 1000 - 912_344, which=which), Cards(cluster)
     world.news += [run.placement(start_ms) for run in runs.values()]
     for at_s in range(until_s):
         world.now = calm(cluster)
         printed = [line for effect in effects for line in effect.tick(at_s, world)]
         for run in runs.values():
             printed += run.tick(at_s, start_ms)
-            for host in run.job.hosts:
-                world.now.mode[cluster.rows(host)] = run.mode
-                world.now.pace[cluster.rows(host)] = run.pace
+            rows = cards.rows(run.job)
+            world.now.mode[rows] = run.mode
+            world.now.pace[rows] = run.pace
         news, world.news = tuple(world.news), []
+        declared, world.declared = tuple(world.declared), []
         printed.sort(key=lambda line: line.at_ms)
-        up = dict(zip(cluster.hosts, world.now.host_up.tolist(), strict=True))
-        site = gauges.read(world.ms(at_s), up, world.now.facility)
-        cables.tick(world.now.cables, world.now.port_up)
+        if world.now.skew_ms.any():
+            printed = skewed(printed, dict(zip(cluster.hosts, world.now.skew_ms.tolist(), strict=True)))
+        units = _units(gauges, world, at_s) if gauges else ()
+        if cables:
+            cables.tick(world.now.cables, world.now.port_up)
         told = read(cluster, world.now, sensors, world.ms(at_s))
-        yield Second(world.ms(at_s), told, tuple(printed), news, site, cables)
+        yield Second(world.ms(at_s), told, tuple(printed), news, units, cables, declared)
 
 
-def read(cluster: Cluster, now: Conditions, sensors: Sensors, at_ms: int) -> dict[str, tuple[Samples, ...]]:
+def _units(gauges: Gauges, world: World, at_s: int) -> tuple[Samples, ...]:
+    up = dict(zip(world.cluster.hosts, world.now.host_up.tolist(), strict=True))
+    return gauges.read(world.ms(at_s), up, world.now.facility)
+
+
+def read(cluster: Cluster, now: Conditions, sensors: Sensors, at_ms: int) -> Told:
     """What each host's agent reads of its sensors; a host that is gone is left out."""
-    accelerators, ports, hosts = sensors.accelerators(now), sensors.ports(now), sensors.hosts(now)
-    told: dict[str, tuple[Samples, ...]] = {}
-    for row, host in enumerate(cluster.hosts):
-        if now.host_up[row]:
-            rows = cluster.rows(host)
-            told[host] = (
-                *_rows("accelerator", cluster.components, accelerators, rows, at_ms, now.seen),
-                *_rows("port", cluster.ports, ports, rows, at_ms),
-                _host(host, row, hosts, at_ms),
-            )
-    return told
-
-
-def _rows(
-    table: str, names: list[str], columns: Columns, rows: slice, at_ms: int, seen: np.ndarray | None = None
-) -> tuple[Samples, ...]:
-    keep = np.arange(rows.start, rows.stop)
-    if seen is not None:
-        keep = keep[seen[rows]]
-    if not len(keep):
-        return ()
-    values = {column: np.asarray(numbers[keep], float) for column, numbers in columns.items()}
-    return (Samples(table, [names[i] for i in keep], np.full(len(keep), at_ms, np.int64), values),)
-
-
-def _host(host: str, row: int, columns: Columns, at_ms: int) -> Samples:
-    values = {column: np.asarray(numbers[row : row + 1], float) for column, numbers in columns.items()}
-    return Samples("host", [name(Kind.HOST, host)], np.array([at_ms], np.int64), values)
+    tables = {"accelerator": sensors.accelerators(now), "port": sensors.ports(now), "host": sensors.hosts(now)}
+    times = at_ms + now.skew_ms
+    heard = now.host_up.copy()
+    heard[[cluster.host_index[host] for host in now.mute]] = False
+    return Told(cluster, tables, times, heard, now.seen, sensors.which)

@@ -152,8 +152,7 @@ class Asker:
     def unheld(self, group: str, tasks: Iterable[Task]) -> tuple[frozenset[Task], str]:
         """Those of the tasks that no member of `group` was given, and the first of its members: who is to say so.
 
-        Nothing while members come and go. A member that dies while it hands a task over, and is back within its
-        session, is given its old share without a word to the others: then nobody has that task (seen with Kafka 4.4).
+        Nothing while members come and go.
         """
         told = self._described(group)
         shares = [one["member_assignment"] for one in told["members"]]

@@ -9,10 +9,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kafka import KafkaAdminClient
-from kafka.admin import MemberToRemove
-from kafka.errors import KafkaError
-
 from sickbay.log import (
     Batch,
     Closed,
@@ -31,7 +27,9 @@ from sickbay.log import (
     tasks_of,
 )
 from sickbay.log.kafka_asker import Asker
-from sickbay.log.kafka_clients import CALL_S, arguments, confluent, connected, fetching
+from sickbay.log.kafka_clients import CALL_S, confluent, fetching
+from sickbay.log.kafka_contact import Contact
+from sickbay.log.kafka_cover import Cover, leave
 from sickbay.log.kafka_errors import (
     MISSING,
     MISTRUST,
@@ -40,14 +38,12 @@ from sickbay.log.kafka_errors import (
     UNREACHABLE,
     WRONG_PASSWORD,
     explained,
-    missing,
 )
 from sickbay.log.kafka_held import Held
 from sickbay.log.kafka_transactions import Lost, Transactions
 from sickbay.settings import LogSettings
 from sickbay.topics import MIB, Topic
 
-COVER_S = 30.0  # between two looks at whether the group's members hold every task
 SLICE_S = 0.1  # a change of tasks is seen so long after it was told to the client's thread
 
 
@@ -81,16 +77,12 @@ class KafkaTasks:
         self._broken_s = 0.0  # since when the client is of no use any more
         self._identity = ""  # the broker's name for this life of the member, while it is in the group
         self._out: LogError | None = None  # why it is out for good
-        self._trouble: Any = None  # the client's newest complaint about the brokers
-        self._since = 0.0
+        self._contact = Contact(settings)
+        self._cover = Cover(asker, group, member, patience.session_ms / 1000)
         self._known: dict[tuple[str, int], Task] = {}  # tasks by the brokers' names
-        self._absent: dict[str, float] = {}  # topics that the brokers do not have: since when
         self._topics, self._names, self._patience = topics, list(names), patience
         self._consumer: Any = None
         self._membership: Any = None
-        self._shared: list[Task] = []  # what the group's members share out
-        self._unheld: frozenset[Task] = frozenset()  # of it, what nobody was given when it was looked at last
-        self._look_s = 0.0  # when to look again
         self._begin()
 
     def _transactions(self, topics: Mapping[str, Topic]) -> Transactions:
@@ -117,11 +109,10 @@ class KafkaTasks:
             "heartbeat.interval.ms": max(100, patience.session_ms // self.HEARTBEATS),
             "max.poll.interval.ms": max(patience.session_ms, patience.poll_interval_ms),
             "partition.assignment.strategy": "cooperative-sticky",
-            "error_cb": self._complain,
+            "error_cb": self._contact.complain,
         }
         names = list(names)
-        self._shared, self._unheld = tasks_of(self._topics, names), frozenset()
-        self._look_s = time.monotonic() + 2 * patience.session_ms / 1000
+        self._cover.joined(tasks_of(self._topics, names))
         consumer = self._client.Consumer(told)
         called = {"on_assign": self._assigned, "on_revoke": self._revoked, "on_lost": self._revoked}
         consumer.subscribe([self._settings.prefix + name for name in names], **called)
@@ -138,9 +129,6 @@ class KafkaTasks:
         consumer.incremental_unassign(partitions)
         self._held.lost(self._task(partition.topic, partition.partition) for partition in partitions)
 
-    def _complain(self, error: Any) -> None:
-        self._trouble, self._since = error, self._since or time.monotonic()
-
     def _task(self, name: str, partition: int) -> Task:
         return Task(name.removeprefix(self._settings.prefix), partition)
 
@@ -149,8 +137,8 @@ class KafkaTasks:
     def poll(self, limit: int = 500, timeout_s: float = 0.0) -> Batch:
         """The next records, or a change of tasks (see `TaskLog`)."""
         deadline = time.monotonic() + timeout_s
-        if time.monotonic() > self._look_s and not self._broken_s:
-            self._cover()
+        if self._identity and not self._broken_s and self._cover.asks_to_leave():
+            leave(self._settings, self.group, self.member, self._identity)  # the client hears of it, and joins again
         while True:
             self._allow()
             if self._broken_s:
@@ -165,7 +153,7 @@ class KafkaTasks:
             if records:
                 return Batch(records)
             if time.monotonic() >= deadline:
-                self._check_contact()
+                self._contact.check(self._consumer)
                 return Batch()
 
     def _fetch(self, limit: int, wait_s: float) -> None:
@@ -176,20 +164,6 @@ class KafkaTasks:
             self._take(first)
             for message in self._consumer.consume(room - 1, 0) if room > 1 else ():
                 self._take(message)
-
-    def _cover(self) -> None:
-        """Where a task was nobody's at two looks, a session apart, the first member leaves: all is shared out anew."""
-        session_s = self._patience.session_ms / 1000
-        self._look_s = time.monotonic() + COVER_S
-        try:
-            unheld, first = self._asker.unheld(self.group, self._shared)
-        except LogError:
-            return
-        if unheld & self._unheld and first == self.member and self._identity:
-            _leave(self._settings, self.group, self.member, self._identity)  # the client hears of it, and joins again
-        if unheld:
-            self._look_s = time.monotonic() + session_s
-        self._unheld = unheld - self._unheld
 
     def _join_again(self) -> None:
         """Another process took the name. Or none did: two requests of ours overtook each other on a slow broker.
@@ -214,7 +188,7 @@ class KafkaTasks:
     def _take(self, message: Any) -> None:
         error = message.error()
         if error is None or error.name() == "_PARTITION_EOF":
-            self._trouble, self._since = None, 0.0  # a broker speaks to us
+            self._contact.heard()
         if error is not None:
             return self._hear(error, message)
         place = message.topic(), message.partition()
@@ -235,9 +209,9 @@ class KafkaTasks:
         elif name == "_MAX_POLL_EXCEEDED":
             pass  # told as lost tasks
         elif name in MISSING:
-            self._absent.setdefault(message.topic(), time.monotonic())  # so says a broker that just started, too
+            self._contact.absent(message.topic())
         elif name in UNREACHABLE | WRONG_PASSWORD | MISTRUST or error.retriable():
-            self._complain(error)
+            self._contact.complain(error)
         else:
             raise explained(name, error.str(), self._settings, message.topic() or self.group)
 
@@ -346,29 +320,6 @@ class KafkaTasks:
         if self._out is not None:
             raise self._out
 
-    def _check_contact(self) -> None:
-        """Silence of the log and a log that is away must not look alike."""
-        for name, since in list(self._absent.items()):
-            if time.monotonic() - since > CALL_S:
-                self._look_for(name)
-        if self._trouble is None:
-            return
-        name, text = self._trouble.name(), self._trouble.str()
-        if name in WRONG_PASSWORD | MISTRUST:
-            raise explained(name, text, self._settings)
-        try:
-            self._consumer.list_topics(timeout=1)
-            self._trouble, self._since = None, 0.0
-        except self._client.KafkaException:
-            if time.monotonic() - self._since > CALL_S:
-                raise explained("_ALL_BROKERS_DOWN", text, self._settings) from None
-
-    def _look_for(self, name: str) -> None:
-        with contextlib.suppress(self._client.KafkaException):
-            if self._consumer.list_topics(name, timeout=1).topics[name].error is not None:
-                raise missing(name, self._settings)
-            del self._absent[name]
-
     def close(self) -> None:
         """Leave the group; its tasks go to the others."""
         if isinstance(self._out, Closed):
@@ -378,14 +329,4 @@ class KafkaTasks:
         self._writer.drop(abort=False)
         self._end()
         if was_in:
-            _leave(self._settings, self.group, self.member, self._identity)
-
-
-def _leave(settings: LogSettings, group: str, member: str, identity: str) -> None:
-    """A static member that ends keeps its tasks for its session's length: this gives them up now, if it can."""
-    with contextlib.suppress(KafkaError, LogError):
-        admin = connected(KafkaAdminClient, arguments(settings, bootstrap_timeout_ms=2000, request_timeout_ms=2000))
-        try:
-            admin.remove_group_members(settings.prefix + group, [MemberToRemove(identity, member)])
-        finally:
-            admin.close()
+            leave(self._settings, self.group, self.member, self._identity)

@@ -4,16 +4,17 @@ Times are whole seconds of the night. A synchronous job stalls as a whole within
 time-out do so one time-out later, and they are the ones that waited.
 """
 
-from simulator.faults import card, facility, memory, network, optics, pause, program
+from simulator.faults import (
+    card, cooling, facility, link, memory, modules, network, nic, optics, pause, program, storage, telemetry,
+)  # fmt: skip
 from simulator.faults.kit import Faults
 
-FAMILIES = (card, memory, network, optics, pause, facility, program)  # files of this folder, each with its FAULTS
+# Files of this folder, each with its FAULTS.
+FAMILIES = (
+    card, memory, network, nic, link, optics, modules, pause, storage, facility, cooling, program, telemetry,
+)  # fmt: skip
 FAULTS: Faults = {name: made for family in FAMILIES for name, made in family.FAULTS.items()}
 
 # What switches, modules and units of power and cooling tell: a demo of hosts and jobs alone does not show these.
-OF_THE_SITE = frozenset(
-    {
-        "power_lost", "cooling_lost", "storage_stall", "link_attenuated", "optic_fades", "optic_dark", "optic_shared",
-        "pause_sent",
-    }
-)  # fmt: skip
+SITE = (nic, link, optics, modules, pause, storage, facility, cooling, telemetry)
+OF_THE_SITE = frozenset(name for family in SITE for name in family.FAULTS)

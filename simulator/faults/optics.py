@@ -3,12 +3,13 @@
 Errors are counted at the receiver, and neither end's host is to blame.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from sickbay.components import Kind, Name, link, name
 from sickbay.messages import Action
 from simulator.faults.kit import COMPONENT, SHARED, Faults, host_name, job_name, ranks_of
+from simulator.faults.lasting import Lasting
 from simulator.parts.cables import HOST, LEAF, mates, optic, serial
 from simulator.parts.cluster import Card
 from simulator.printing import cable_lines, lines
@@ -18,6 +19,7 @@ from simulator.workload.run import Run
 from simulator.world import World
 
 LOOK = frozenset({Action.CHECK_LINK})
+NEVER = frozenset({"drain_host", "reset_device", "reset_board", "isolate_device", "reboot_host"})
 
 
 def end_of(card: Card, side: int) -> Name:
@@ -33,17 +35,30 @@ def cable(card: Card) -> Name:
 def carriers(at_ms: int, card: Card, state: str) -> Iterator[Printed]:
     """Both ends say that the carrier went or came, the host's kernel first."""
     yield lines.link(at_ms, card, state.capitalize())
-    yield cable_lines.switch_link(at_ms + 45, card.leaf, card.leaf_port, state)
+    if card.fabric == "ethernet":  # of the other kind the subnet manager speaks, not the switch
+        yield cable_lines.switch_link(at_ms + 45, card.leaf, card.leaf_port, state)
 
 
-def cut(run: Run | None, began: int, at_s: int, world: World, cards: Sequence[Card]) -> Iterator[Printed]:
-    """A job that lost a link: transport errors once all retries are used up, time-outs of every rank after its time."""
-    if run is None or run.ended or at_s < began:
+PATIENCE_S = 30  # all retries of a transport used up: a shorter loss passes unseen
+
+
+def cut(
+    run: Run | None, began: int, at_s: int, world: World, cards: Sequence[Card], lasts_s: int | None = None
+) -> Iterator[Printed]:
+    """A job that lost a link: transport errors once all retries are used up, time-outs of every rank after its time.
+
+    `lasts_s`: the link is back then; soon enough, and the job goes on.
+    """
+    cards = [card for card in cards if run and card.host in run.job.hosts]
+    if run is None or run.ended or at_s < began or not cards:
+        return
+    if lasts_s is not None and lasts_s < PATIENCE_S:
+        if at_s <= began + lasts_s:
+            run.stalled = at_s < began + lasts_s
         return
     run.stalled = True
-    cards = [card for card in cards if card.host in run.job.hosts]
     far = [card for _, card in ranks_of(run) if card.host != cards[0].host]
-    if at_s == began + 36:
+    if at_s == began + PATIENCE_S + 6:
         for place, card in enumerate(far[:2]):
             yield lines.retry_exceeded(world.ms(at_s, 100 + place), run.job.id, card, cards[0])
     if at_s == began + run.job.timeout_s:
@@ -62,14 +77,13 @@ def bystanders(card: Card, world: World) -> set[Name]:
     return ends | {cable(card), host_name(card.host), name(Kind.SWITCH, card.leaf), card.component} | jobs
 
 
-@dataclass(slots=True)
-class Dirt:
+@dataclass(slots=True, kw_only=True)
+class Dirt(Lasting):
     """Somebody touched a cable: some lanes lose light towards one end, and later the link flaps once (night 12).
 
     `both`: the cable itself is bent, and both directions lose.
     """
 
-    at: int
     card: Card
     fall_db: float = 2.4
     lanes: int = 2
@@ -79,11 +93,11 @@ class Dirt:
 
     def tick(self, at_s: int, world: World) -> Iterator[Printed]:
         """See the class."""
-        if at_s < self.at:
+        if not self.on(at_s):
             return
         row, strain = world.cluster.row(self.card.component), world.now.cables
         for side in (HOST, LEAF) if self.both else (self.towards,):
-            strain.loss_db[row, side] = self.fall_db
+            strain.loss_db[row, side] = self.fall_db * self.grown(at_s)
             strain.lanes[row, side] = self.lanes
         if self.flap_after is not None:
             yield from self._flap(at_s, at_s - self.at - self.flap_after, row, world)
@@ -98,71 +112,75 @@ class Dirt:
 
     def expect(self, world: World) -> Expectation:
         """What lies between the two ends, by cleaning first."""
-        return Expectation(
-            name="link_attenuated", title="dirty connector", at_ms=world.ms(self.at),
-            touched=frozenset(bystanders(self.card, world)), verdicts=COMPONENT,
-            components=frozenset({cable(self.card)}), faults=frozenset({"link_attenuated"}), actions=LOOK,
+        return self.truth(
+            world, "dirty connector", fault="link_attenuated", family="link", verdicts=COMPONENT,
+            components={cable(self.card)}, actions=LOOK, touched=bystanders(self.card, world),
+            forbidden=NEVER | {"isolate_port", "replace_part", "stop_job"},
         )  # fmt: skip
 
 
-@dataclass(slots=True)
-class WeakLaser:
+@dataclass(slots=True, kw_only=True)
+class WeakLaser(Lasting):
     """A laser sends ever less: the loss on the way is as ever, so the far end's low light is the laser's."""
 
-    at: int
     card: Card
     side: int = LEAF
     fall_db: float = 3.2
+    ramp_s: int = 30
 
     def tick(self, at_s: int, world: World) -> Iterator[Printed]:
         """See the class."""
-        if at_s >= self.at:
-            grown = min(1.0, (at_s - self.at) / 30)
-            world.now.cables.fade_db[world.cluster.row(self.card.component), self.side] = self.fall_db * grown
+        if self.on(at_s):
+            row = world.cluster.row(self.card.component)
+            world.now.cables.fade_db[row, self.side] = self.fall_db * self.grown(at_s)
         yield from ()
 
     def expect(self, world: World) -> Expectation:
         """The module that sends."""
-        return _of_module(world, self.card, self.side, self.at, "optic_fades", "laser fades")
+        return of_module(self, world, self.card, self.side, "optic_fades", "laser fades", more={"stop_job"})
 
 
-@dataclass(slots=True)
-class DeadLaser:
+@dataclass(slots=True, kw_only=True)
+class DeadLaser(Lasting):
     """The laser of one end goes out: no light at the other, the link is gone (night 34)."""
 
-    at: int
     card: Card
     side: int = HOST
 
     def tick(self, at_s: int, world: World) -> Iterator[Printed]:
         """See the class."""
-        if at_s < self.at:
+        yield from cut(world.run_on(self.card.host), self.at, at_s, world, (self.card,), self.lasts_s)
+        if at_s - self.at == self.lasts_s:
+            yield from carriers(world.ms(at_s, 120), self.card, "up")
+        if not self.on(at_s):
             return
         row = world.cluster.row(self.card.component)
         world.now.cables.dark.add((row, self.side))
         world.now.port_up[row] = False
         if at_s == self.at:
             yield from carriers(world.ms(at_s, 120), self.card, "down")
-        yield from cut(world.run_on(self.card.host), self.at, at_s, world, (self.card,))
 
     def expect(self, world: World) -> Expectation:
         """The module whose laser is out; nobody's accelerator has to do with it."""
-        return _of_module(world, self.card, self.side, self.at, "optic_dark", "laser out")
+        return of_module(self, world, self.card, self.side, "optic_dark", "laser out")
 
 
-def _of_module(world: World, card: Card, side: int, at: int, what: str, title: str) -> Expectation:
-    part = optic(card, side)
-    return Expectation(
-        name=what, title=title, at_ms=world.ms(at), touched=frozenset(bystanders(card, world)),
-        verdicts=COMPONENT, components=frozenset({part}), faults=frozenset({"optic_fault"}), actions=LOOK,
+def of_module(
+    what: Lasting, world: World, card: Card, side: int, fault: str, title: str, more: Collection[str] = (),
+    seen_s: int = 0,
+) -> Expectation:  # fmt: skip
+    """The right answer for one module: looked at, and nobody's host drained for it."""
+    return what.truth(
+        world, title, fault=fault, family="link", verdicts=COMPONENT, components={optic(card, side)},
+        faults={"optic_fault"}, actions=LOOK, touched=bystanders(card, world), forbidden=NEVER | {*more},
+        seen_s=seen_s,
     )  # fmt: skip
 
 
-@dataclass(slots=True)
-class ModuleDies:
+@dataclass(slots=True, kw_only=True)
+class ModuleDies(Lasting):
     """The module at the switch dies, and with it the links of all hosts that it serves (night 13)."""
 
-    at: int
     card: Card
 
     def tick(self, at_s: int, world: World) -> Iterator[Printed]:
@@ -172,21 +190,22 @@ class ModuleDies:
         cards = mates(world.cluster, self.card)
         for place, card in enumerate(cards):
             row = world.cluster.row(card.component)
-            world.now.cables.dark.add((row, LEAF))
-            world.now.port_up[row] = False
-            if at_s == self.at:
-                yield from carriers(world.ms(at_s, 200 + 130 * place), card, "down")
+            if self.on(at_s):
+                world.now.cables.dark.add((row, LEAF))
+                world.now.port_up[row] = False
+            if at_s - self.at in (0, self.lasts_s):
+                yield from carriers(world.ms(at_s, 200 + 130 * place), card, "down" if at_s == self.at else "up")
         for run in {run.job.id: run for card in cards if (run := world.run_on(card.host))}.values():
-            yield from cut(run, self.at, at_s, world, cards)
+            yield from cut(run, self.at, at_s, world, cards, self.lasts_s)
 
     def expect(self, world: World) -> Expectation:
         """The module, once for all: hosts, adapters, the switch and the jobs are innocent."""
         cards = mates(world.cluster, self.card)
         part = name(Kind.OPTIC, self.card.leaf, serial(world.cluster, self.card, LEAF))
-        touched = {one for card in cards for one in bystanders(card, world)}
-        return Expectation(
-            name="optic_shared", title="breakout module dies", at_ms=world.ms(self.at), touched=frozenset(touched),
-            verdicts=SHARED, components=frozenset({part}), faults=frozenset({"optic_fault"}), actions=LOOK,
+        return self.truth(
+            world, "breakout module dies", fault="optic_shared", family="shared", verdicts=SHARED, components={part},
+            faults={"optic_fault"}, actions=LOOK, touched={one for card in cards for one in bystanders(card, world)},
+            forbidden=NEVER | {"isolate_port", "exclude_for_job"},
         )  # fmt: skip
 
 

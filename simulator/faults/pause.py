@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from sickbay.components import Kind, Name, name
 from sickbay.messages import Action
 from simulator.faults.kit import COMPONENT, Faults, host_name, job_name
+from simulator.faults.lasting import Lasting
 from simulator.parts.cables import HOST, LEAF
 from simulator.parts.cluster import Card, Cluster
 from simulator.printing import cable_lines
@@ -30,40 +31,53 @@ def hold(world: World, held: list[int], least: float = 0.6, most: float = 0.99) 
     world.now.cables.pauses |= {(row, LEAF): float(share) for row, share in zip(held, shares, strict=True)}
 
 
-@dataclass(slots=True)
-class PauseStorm:
+@dataclass(slots=True, kw_only=True)
+class PauseStorm(Lasting):
     """The bus of one adapter stalls, its port sends pause without end, and the whole network waits (night 16).
 
-    All of it within one second. The watchdogs of the leaf and of the switch above speak: the latter of a trunk.
+    All of it within one second. The watchdogs of the leaf and of the switch above speak: the latter of a trunk. At a
+    severity below 0.5 the port sends pause for that share of the time: jobs are held, and none of them stops.
     """
 
-    at: int
     card: Card
     watchdog: bool = True
 
     def tick(self, at_s: int, world: World) -> Iterator[Printed]:
         """See the class."""
-        if at_s < self.at:
+        since, share = self.since(at_s), self.grown(at_s)
+        if since == self.lasts_s:
+            self._let_go(world)
+        if not share:
             return
         own = world.cluster.row(self.card.component)
-        world.now.cables.stalled[own] = 1.0
-        world.now.cables.pauses[own, HOST] = 0.97
-        hold(world, [row for row, card in enumerate(world.cluster.cards) if card.host != self.card.host])
+        world.now.cables.stalled[own] = share
+        world.now.cables.pauses[own, HOST] = 0.97 * share
+        hold(world, [row for row, card in enumerate(world.cluster.cards) if card.host != self.card.host],
+             0.6 * share, 0.99 * share)  # fmt: skip
         for run in world.runs.values():
-            run.stalled = not run.ended
-        if self.watchdog and at_s == self.at:
+            if self.severity >= 0.5:
+                run.stalled = not run.ended
+            else:
+                run.slow["pause"] = 0.8 * share
+        if self.watchdog and since == 0 and self.severity >= 0.5:
             yield cable_lines.pause_storm(world.ms(at_s, 310), self.card.leaf, self.card.leaf_port)
             yield cable_lines.pause_storm(world.ms(at_s, 390), SPINE, f"Ethernet{8 * self._place(world)}")
+
+    def _let_go(self, world: World) -> None:
+        for run in world.runs.values():
+            run.stalled = False
+            run.slow.pop("pause", None)
 
     def _place(self, world: World) -> int:
         return world.cluster.leaves.index(self.card.leaf)
 
     def expect(self, world: World) -> Expectation:
         """The one that sends, by direction; whoever receives is a victim."""
-        return Expectation(
-            name="pause_sent", title="pause storm", at_ms=world.ms(self.at), touched=frozenset(everybody(world)),
-            verdicts=COMPONENT, components=frozenset({self.card.port, host_name(self.card.host)}),
-            faults=frozenset({"pause_sent"}), actions=frozenset({Action.DRAIN_HOST}),
+        return self.truth(
+            world, "pause storm", fault="pause_sent", family="hang" if self.severity >= 0.5 else "slow",
+            verdicts=COMPONENT, components={self.card.port, host_name(self.card.host)},
+            actions=frozenset({Action.DRAIN_HOST}), touched=everybody(world),
+            forbidden={"reset_device", "reset_board", "reboot_host", "cost_out_link"},
         )  # fmt: skip
 
 

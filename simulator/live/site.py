@@ -11,8 +11,10 @@ The job is run by whom it is told to: `simulator.live.trainer` under a real sche
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+
+import numpy as np
 
 from sickbay.schema import Samples
 from simulator.faults.kit import blind
@@ -37,8 +39,9 @@ class Site:
     ) -> None:
         self.folder, self.cluster, self._clock = folder, build(seed=seed, names=hosts), clock
         self._cards = {name: card for card in self.cluster.cards for name in (card.component, card.port)}
+        self._rng = np.random.default_rng([seed, 0x1A])
         self._sensors = Sensors(self.cluster, seed, boot_s=clock() - 912_344)
-        self._told: dict[str, tuple[Samples, ...]] = {}
+        self._told: Mapping[str, tuple[Samples, ...]] = {}
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sensors", daemon=True)
         for host in hosts:
@@ -102,7 +105,7 @@ class Site:
         """Read all sensors once."""
         now = self._clock()
         conditions = calm(self.cluster)
-        world = World(self.cluster, {}, conditions, int(now * 1000), self._sensors.rng)
+        world = World(self.cluster, {}, conditions, int(now * 1000), self._rng)
         for host in self.cluster.hosts:
             conditions.mode[self.cluster.rows(host)] = MODES.get(active(self.root(host) / ACTIVITY, now), Mode.IDLE)
             if not self.healthy(host):

@@ -75,10 +75,12 @@ class CableFiles:
     def _modules(self, cables: Cables, date: str, alive: Collection[str]) -> None:
         dated: set[str] = set()
         for row, card in enumerate(self.cluster.cards):
-            for name, rows in (
-                (f"{card.host}-modules.txt", _host_module(cables, row, card)),
-                (f"{card.leaf}-modules.txt", _leaf_module(cables, row, card)),
+            for side, name, rows in (
+                (HOST, f"{card.host}-modules.txt", _host_module(cables, row, card)),
+                (LEAF, f"{card.leaf}-modules.txt", _leaf_module(cables, row, card)),
             ):
+                if not cables.present(row, side):
+                    continue
                 if (card.host not in alive and name.startswith(card.host)) or name.startswith(tuple(cables.silent)):
                     continue
                 text = self.texts.setdefault(name, [])
@@ -171,7 +173,8 @@ def _statistics(counted: dict[str, int], card: Card) -> Iterator[str]:
     told = {
         "rx_bits_phy": counted["bits"],
         "rx_corrected_bits_phy": counted["corrected"],
-        "rx_pcs_symbol_err_phy": 0,
+        "rx_pcs_symbol_err_phy": counted["symbol_errors_total"],
+        "rx_crc_errors_phy": counted["rx_errors_total"],
         "link_down_events_phy": counted["downs"],
         f"rx_prio{PRIORITY}_pause": counted["rx_pause"],
         f"rx_prio{PRIORITY}_pause_duration": counted["rx_held"],

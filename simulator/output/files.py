@@ -1,6 +1,6 @@
 """A night as the folder of files that an operator would have: what `sickbay diagnose FOLDER` is given."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from simulator.faults.kit import Sweeping
@@ -16,7 +16,7 @@ from simulator.workload.run import Job
 
 def write(
     scenario: Scenario, folder: Path, *, until_s: int = 600, envelope: str = "syslog", step_s: int = 10,
-    metrics: bool = True, cables: bool = False,
+    metrics: bool = True, cables: bool = False, each: Callable[[int], object] = lambda done: None,
 ) -> Path:  # fmt: skip
     """Write the night into `folder` (made if missing) and return it.
 
@@ -24,11 +24,13 @@ def write(
     `METRIC.json` per metric, `topology.conf`, `scontrol_show_job.txt`, a `SWITCH.log` per switch and a `slurmctld.log`
     where they said something, `inventory.csv`, and `facility.csv` with the readings of power and cooling; with `cables`
     the files of `cable_files`: modules and counters of both ends of every link, and who is at the other end.
+    `each` is called with every second.
     """
     folder.mkdir(parents=True, exist_ok=True)
     recorder, texts = Recorder(scenario.cluster, step_s), {"facility.csv": [facility.HEADER]}
     network = CableFiles(scenario.cluster, sweeps_of(scenario)) if cables else None
     for at_s, second in enumerate(scenario.seconds(until_s)):
+        each(at_s)
         recorder.add(second)
         if network:
             network.add(second, at_s)

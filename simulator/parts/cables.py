@@ -19,6 +19,7 @@ HOST, LEAF = 0, 1  # ends of a cable; a direction is named after the end that re
 FLOOR_DBM = -40.0
 RX_LOW_ALARM, RX_LOW_WARNING, TX_LOW_ALARM, TX_LOW_WARNING = -8.9, -5.9, -5.9, -2.9
 LINE_BITS = 425e9  # a second, idle symbols included
+COUNTED = ("symbol_errors_total", "rx_errors_total", "tx_discards_total")  # of ports: usually 0
 PAUSE_FRAMES = 12_000.0  # a second hold a link of 400 Gb/s wholly: a frame holds it for 65,535 quanta of 512 bits
 RATIO, PER_DB = -5.55, 0.65  # log10 of the usual error ratio before correction, and what a lost dB adds
 
@@ -37,6 +38,15 @@ class Strain:
     stalled: dict[int, float] = field(default_factory=dict)  # seconds in which the host's bus stalled its adapter
     marked: dict[int, float] = field(default_factory=dict)  # packets that arrive with a congestion mark
     silent: set[str] = field(default_factory=set)  # switches that tell nothing
+    noise_db: dict[End, float] = field(default_factory=dict)  # the receiver errs as if so much light were lost
+    warmer: dict[End, float] = field(default_factory=dict)  # degrees above the module's own usual temperature
+    out: set[End] = field(default_factory=set)  # no module stands in that end
+    swapped: dict[int, int] = field(default_factory=dict)  # row -> row at whose place of the switch its cable ends
+    counted: dict[tuple[int, int, str], float] = field(default_factory=dict)  # row, end, column of ports: new counts
+
+    def count(self, row: int, side: int, column: str, more: float) -> None:
+        """The port at that end counted so much more in this second."""
+        self.counted[row, side, column] = self.counted.get((row, side, column), 0.0) + more
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +69,19 @@ class Cables:
         self._ratio = RATIO + 0.25 * self.rng.standard_normal((2, n))
         self._warmth = 46 + 3 * self.rng.standard_normal((2, n))
         words = ("corrected", "bits", "rx_pause", "tx_pause", "rx_held", "tx_held", "stalled", "marked", "downs")
-        self._counters = {word: np.zeros((2, n)) for word in words}
+        self._counters = {word: np.zeros((2, n)) for word in (*words, *COUNTED)}
         self._counters["corrected"] += self.rng.uniform(1e9, 1e12, (2, n))
         self._counters["bits"] += self.rng.uniform(1e17, 4e17, (2, n))
         self._was_up = np.ones(n, bool)
-        self.light, self.silent = self._shine(Strain()), frozenset[str]()
+        self.light, self.silent, self._now = self._shine(Strain()), frozenset[str](), Strain()
 
     def tick(self, now: Strain, up: NDArray[np.bool_]) -> None:
         """One second: light, then what it lets the ports count. `up`: per card."""
-        self.light, self.silent = self._shine(now), frozenset(now.silent)
+        self.light, self.silent, self._now = self._shine(now), frozenset(now.silent), now
         counters, n = self._counters, len(up)
-        lost = np.clip(self._usual() - self.light.received, 0, 8)
+        lost = np.clip(self._arriving(self._power, now) - self.light.received, 0, 8)
+        for (row, side), noise in now.noise_db.items():
+            lost[side, row] += noise
         ratio = 10 ** (self._ratio + 0.06 * self.rng.standard_normal((2, n))) * (10 ** (PER_DB * lost)).mean(axis=2)
         counters["corrected"] += np.round(np.where(up, np.minimum(ratio, 0.1) * LINE_BITS, 0.0))
         counters["bits"] += np.where(up, LINE_BITS, 0.0)
@@ -80,11 +92,16 @@ class Cables:
             counters["stalled"][HOST, row] += seconds
         for row, packets in now.marked.items():
             counters["marked"][HOST, row] += round(packets)
+        for (row, side, column), more in now.counted.items():
+            counters.setdefault(column, np.zeros((2, n)))[side, row] += more
 
-    def _usual(self) -> Floats:
-        """What each lane received in health."""
-        usual: Floats = self._power[::-1] - self._loss
-        return usual
+    def _arriving(self, sent: Floats, now: Strain) -> Floats:
+        """What reaches each end of what the lasers send, through cables in health: the cable keeps its loss."""
+        arriving: Floats = sent[::-1] - self._loss
+        for row, there in now.swapped.items():
+            arriving[HOST, row] = sent[LEAF, there] - self._loss[HOST, row]
+            arriving[LEAF, there] = sent[HOST, row] - self._loss[LEAF, row]
+        return arriving
 
     def _shine(self, now: Strain) -> Light:
         sent = self._power + 0.03 * self.rng.standard_normal(self._power.shape)
@@ -92,7 +109,7 @@ class Cables:
             sent[end[1], end[0]] -= fade
         for row, side in now.dark:
             sent[side, row] = FLOOR_DBM
-        received = sent[::-1] - self._loss + 0.03 * self.rng.standard_normal(sent.shape)
+        received = self._arriving(sent, now) + 0.03 * self.rng.standard_normal(sent.shape)
         for (row, side), fall in now.loss_db.items():
             received[side, row, : now.lanes.get((row, side), LANES)] -= fall
         return Light(np.maximum(sent, FLOOR_DBM), np.maximum(received, FLOOR_DBM))
@@ -109,7 +126,11 @@ class Cables:
 
     def celsius(self, row: int, side: int) -> float:
         """Temperature of a module."""
-        return float(self._warmth[side, row])
+        return float(self._warmth[side, row]) + self._now.warmer.get((row, side), 0.0)
+
+    def present(self, row: int, side: int) -> bool:
+        """A module stands in that end."""
+        return (row, side) not in self._now.out
 
     def statistics(self, row: int, side: int) -> dict[str, int]:
         """What the port at that end has counted, by words of this module."""
@@ -121,7 +142,7 @@ class Cables:
             (optic(card, side), side, row)
             for row, card in enumerate(self.cluster.cards)
             for side in (HOST, LEAF)
-            if side == HOST or card.leaf not in self.silent
+            if (side == HOST or card.leaf not in self.silent) and self.present(row, side)
         ]
         columns = {
             "rx_power_dbm": np.array([self.light.received[side, row].min() for _, side, row in told]),
@@ -144,6 +165,7 @@ class Cables:
         cards = [self.cluster.cards[row] for row in rows]
         columns = {
             "up": self._was_up[rows].astype(float),
+            **{column: counters[column] for column in COUNTED},
             "corrected_bits_total": counters["corrected"],
             "received_bits_total": counters["bits"],
             "rx_pause_total": counters["rx_pause"],

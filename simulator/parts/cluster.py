@@ -115,22 +115,36 @@ class Cluster:
 
     def row(self, component: Name) -> int:
         """Row of an accelerator. Raises ValueError."""
-        return self.components.index(component)
+        if component not in self._row_of:
+            raise ValueError(component)
+        return self._row_of[component]
+
+    @cached_property
+    def _row_of(self) -> dict[Name, int]:
+        return {component: row for row, component in enumerate(self.components)}
+
+    @cached_property
+    def _under(self) -> dict[str, tuple[Card, ...]]:
+        found: dict[str, list[Card]] = {}
+        for card in self.cards:
+            found.setdefault(card.leaf, []).append(card)
+        return {leaf: tuple(cards) for leaf, cards in found.items()}
 
     def under(self, leaf: str) -> tuple[Card, ...]:
         """Cards whose NIC hangs on a leaf switch."""
-        return tuple(card for card in self.cards if card.leaf == leaf)
+        return self._under.get(leaf, ())
 
     def identities(self) -> list[Identity]:
         """All names of every accelerator and NIC, as the driver and `lspci` tell them."""
-        return [identity for card in self.cards for identity in _identities(card)]
+        return [identity for card in self.cards for identity in identities_of(card)]
 
     def edges(self) -> list[Edge]:
         """The topology: parts of hosts, both ends of every cable, hosts on their leaves."""
-        return [edge for card in self.cards for edge in _edges(card)]
+        return [edge for card in self.cards for edge in edges_of(card)]
 
 
-def _identities(card: Card) -> tuple[Identity, Identity]:
+def identities_of(card: Card) -> tuple[Identity, Identity]:
+    """All names of an accelerator and its NIC."""
     return (
         Identity(
             host=card.host, index=str(card.index), pci=card.pci, uuid=card.uuid, serial=card.serial, model=MODEL
@@ -139,7 +153,8 @@ def _identities(card: Card) -> tuple[Identity, Identity]:
     )  # fmt: skip
 
 
-def _edges(card: Card) -> tuple[Edge, ...]:
+def edges_of(card: Card) -> tuple[Edge, ...]:
+    """What a card and its NIC are parts of, and the cable."""
     host, switch = name(Kind.HOST, card.host), name(Kind.SWITCH, card.leaf)
     return (
         Edge(child=card.component, parent=host, relation=Relation.PART_OF, source="simulator"),

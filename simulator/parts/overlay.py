@@ -24,6 +24,7 @@ class Overlay:
     _scaled: list[tuple[str, str, Rows, Values]] = field(default_factory=list)
     _more: list[tuple[str, str, Rows, Values]] = field(default_factory=list)
     _hidden: list[tuple[str, tuple[str, ...], Rows]] = field(default_factory=list)
+    _frozen: list[tuple[str, tuple[str, ...], Rows]] = field(default_factory=list)
 
     def put(self, table: str, column: str, rows: Rows, value: Values) -> None:
         """These rows read this value."""
@@ -43,8 +44,15 @@ class Overlay:
             _known(table, column)
         self._hidden.append((table, columns, rows))
 
-    def over(self, table: str, columns: Columns, added: Columns) -> Columns:
-        """`columns` with all of it. `added`: what counters were given so far; it grows."""
+    def freeze(self, table: str, rows: Rows, columns: tuple[str, ...] = ()) -> None:
+        """These rows read what they read in the second before, in these columns or in all."""
+        for column in columns:
+            _known(table, column)
+        self._frozen.append((table, columns, rows))
+
+    def over(self, table: str, columns: Columns, added: Columns, last: Columns | None = None) -> Columns:
+        """`columns` with all of it. `added`: what counters were given so far; it grows. `last`: what was read in the
+        second before."""
         size = len(next(iter(columns.values())))
         for which, column, rows, more in self._more:
             if which == table:
@@ -59,6 +67,10 @@ class Overlay:
             if which == table:
                 columns[column] = np.array(columns.get(column, np.zeros(size)), float)
                 columns[column][rows] = value
+        for which, names, rows in self._frozen if last else ():
+            for column in (set(names or columns) & set(columns) & set(last or ())) if which == table else ():
+                columns[column] = np.array(columns[column], float)
+                columns[column][rows] = (last or {})[column][rows]
         for which, names, rows in self._hidden:
             for column in (names or tuple(columns)) if which == table else ():
                 columns[column] = np.array(columns.get(column, np.zeros(size)), float)

@@ -12,14 +12,15 @@ BOOT_MS = 912_344_000  # the hosts of the simulation booted that long before the
 def syslog(line: Printed, start_ms: int) -> str:
     """rsyslog with ISO stamps."""
     when = moment(line.at_ms)
-    return f"{when:%Y-%m-%dT%H:%M:%S}.{when.microsecond:06d}+00:00 {line.host} kernel: {line.text}"
+    return f"{when:%Y-%m-%dT%H:%M:%S}.{when.microsecond:06d}+00:00 {line.host} {line.speaker}: {line.text}"
 
 
 def syslog_classic(line: Printed, start_ms: int) -> str:
     """The old stamp: no year, no zone, the day padded with a blank."""
     when = moment(line.at_ms)
     boot = (line.at_ms - start_ms + BOOT_MS) / 1000
-    return f"{when:%b} {when.day:2d} {when:%H:%M:%S} {line.host} kernel: [{boot:.6f}] {line.text}"
+    stamp = f"[{boot:.6f}] " if line.speaker == "kernel" else ""
+    return f"{when:%b} {when.day:2d} {when:%H:%M:%S} {line.host} {line.speaker}: {stamp}{line.text}"
 
 
 def journal(line: Printed, start_ms: int) -> str:
@@ -30,12 +31,18 @@ def journal(line: Printed, start_ms: int) -> str:
             "_SOURCE_MONOTONIC_TIMESTAMP": str((line.at_ms - start_ms + BOOT_MS) * 1000),
             "_HOSTNAME": line.host,
             "_BOOT_ID": f"{abs(hash_of(line.host)):032x}",
-            "_TRANSPORT": "kernel",
-            "SYSLOG_IDENTIFIER": "kernel",
+            "_TRANSPORT": "kernel" if line.speaker == "kernel" else "syslog",
+            "SYSLOG_IDENTIFIER": line.speaker.partition("[")[0],
+            **_pid(line.speaker),
             "PRIORITY": "4",
             "MESSAGE": line.text,
         }
     )
+
+
+def _pid(speaker: str) -> dict[str, str]:
+    found = speaker.partition("[")[2].rstrip("]")
+    return {"_PID": found} if found else {}
 
 
 def dmesg(line: Printed, start_ms: int) -> str:

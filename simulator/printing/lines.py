@@ -21,6 +21,7 @@ class Printed:
     host: str = ""
     job: str = ""
     dated: bool = field(default=False)  # the text carries its own time: no envelope needed
+    speaker: str = "kernel"  # of a host's system log: the program, with its process id where it tells one
 
 
 def kernel(at_ms: int, host: str, text: str) -> Printed:
@@ -146,8 +147,11 @@ def exit_of(at_ms: int, job_id: str, local_rank: int, code: int, pid: int) -> Pr
     )
 
 
-def iteration(at_ms: int, job_id: str, step: int, duration_ms: float, loss: float, batch: int = 2048) -> Printed:
-    """Megatron-LM's line after a step."""
+def iteration(
+    at_ms: int, job_id: str, step: int, duration_ms: float, loss: float, gradient: float = 1.0, batch: int = 2048
+) -> Printed:  # fmt: skip
+    """Megatron-LM's line after a step. `gradient`: its norm, of the usual; not a number where it is none."""
+    wrong = int(gradient != gradient)
     teraflops = 412.3 * 5000 / max(duration_ms, 1.0)
     return job(
         at_ms,
@@ -155,7 +159,7 @@ def iteration(at_ms: int, job_id: str, step: int, duration_ms: float, loss: floa
         f" [{local(at_ms)}] iteration {step:8d}/  500000 | consumed samples: {step * batch:12d} | "
         f"elapsed time per iteration (ms): {duration_ms:.1f} | throughput per GPU (TFLOP/s/GPU): {teraflops:.1f} | "
         f"learning rate: 1.200000E-04 | global batch size: {batch:5d} | lm loss: {loss:.6E} | loss scale: 1.0 | "
-        "grad norm: 0.412 | number of skipped iterations:   0 | number of nan iterations:   0 |",
+        f"grad norm: {0.412 * gradient:.3f} | number of skipped iterations:   0 | number of nan iterations:   {wrong} |",
     )
 
 

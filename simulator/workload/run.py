@@ -51,6 +51,7 @@ class Run:
     stalled: bool = False
     ended: bool = False
     slow: dict[str, float] = field(default_factory=dict)  # share of lost time, by the effect that causes it
+    gradient: float = 1.0  # its norm, of the usual; not a number where it is none
     _length: float = 0.0  # of the step under way, seconds
     _left: float = 0.0
     _since_checkpoint: float = 0.0
@@ -110,7 +111,7 @@ class Run:
         self.step += 1
         done_ms = now_ms + round(1000 * (1 + self._left))
         loss = 2.1 + 0.02 * float(self.rng.standard_normal())
-        yield lines.iteration(done_ms, self.job.id, self.step, self._length * 1000, loss)
+        yield lines.iteration(done_ms, self.job.id, self.step, self._length * 1000, loss, self.gradient)
         self._begin_step()
         if self._since_checkpoint >= self.job.checkpoint_every_s:
             self._since_checkpoint, self._pause = 0.0, self.job.checkpoint_s
@@ -120,6 +121,10 @@ class Run:
         self._pause -= 1.0
         if self._pause <= 0:
             yield lines.checkpoint(now_ms + 900, self.job.id, self.step, begins=False)
+
+    def hold_back(self) -> None:
+        """The step under way takes a second longer."""
+        self._left += 1.0
 
     def pause_now(self, seconds: float) -> None:
         """Begin a checkpoint at the next second."""

@@ -178,7 +178,8 @@ def test_growth_prints_the_agreed_keys(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.slow
 @pytest.mark.service
 def test_outage_comes_back(capsys: pytest.CaptureFixture[str]) -> None:
-    numbers = _run(capsys, "outage", "--accelerators", "256", "--away", "2", "--warm-up", "3", "--limit", "240")
+    spans = ("--away", "2", "--behind", "2", "--warm-up", "3", "--limit", "240")
+    numbers = _run(capsys, "outage", "--accelerators", "256", *spans)
     assert all(isinstance(numbers[key], float) for key in ("rebuild_s", "catch_up_s", "lag_back_s"))
 
 

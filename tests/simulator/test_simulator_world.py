@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sickbay.schema import TABLES
-from simulator.decoys.decoys import DECOYS
+from simulator.decoys import DECOYS
 from simulator.faults import FAULTS
 from simulator.parts.cluster import Card, build
 from simulator.scenario import Scenario, scenario

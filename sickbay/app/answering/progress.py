@@ -26,7 +26,7 @@ def reading_progress(paths: Sequence[Path]) -> Iterator[Told]:
 
 
 @contextlib.contextmanager
-def seconds_progress(total: int) -> Iterator[Callable[[int], None]]:
+def seconds_progress(total: int, doing: str = "replaying") -> Iterator[Callable[[int], None]]:
     """Yields what to call with the seconds of a range that are done, of `total`."""
     if not sys.stderr.isatty():
         yield lambda done: None
@@ -34,7 +34,7 @@ def seconds_progress(total: int) -> Iterator[Callable[[int], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("replaying"), BarColumn(), TextColumn("{task.completed:.0f} of {task.total:.0f} s"))
+    columns = (TextColumn(doing), BarColumn(), TextColumn("{task.completed:.0f} of {task.total:.0f} s"))
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("replaying", total=total)
+        task = bar.add_task(doing, total=total)
         yield lambda done: bar.update(task, completed=done)

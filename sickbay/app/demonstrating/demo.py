@@ -18,9 +18,8 @@ from sickbay.app.running.live import Pipeline
 from sickbay.log.memory import MemoryLog
 from sickbay.messages import Incident
 from sickbay.topics import TOPICS, Topic
-from simulator import faults
-from simulator.decoys import decoys
-from simulator.decoys.decoys import DECOYS
+from simulator import decoys, faults
+from simulator.decoys import DECOYS
 from simulator.faults import FAULTS
 from simulator.printing.envelopes import syslog
 from simulator.scenario import Scenario, scenario
@@ -115,14 +114,16 @@ def small_site() -> dict[str, Topic]:
 
 def told(second: Second, start_ms: int) -> Iterator[NewLines]:
     """The second's new lines, log by log, as the cluster's programs write them."""
-    kernels: dict[str, list[str]] = {}
-    jobs: dict[str, list[str]] = {}
+    logs: dict[NewLines, list[str]] = {}
     for line in second.lines:
         if line.source == "job":
-            jobs.setdefault(line.job, []).append(line.text)
+            log, text = NewLines(f"slurm-{line.job}.out", "", job=line.job), line.text
+        elif line.source == "scheduler":
+            log, text = NewLines("slurmctld.log", ""), line.text
+        elif line.source == "switch":
+            log, text = NewLines(f"{line.host}.log", "", host=line.host), line.text
         else:
-            kernels.setdefault(line.host, []).append(syslog(line, start_ms))
-    for host, rows in kernels.items():
-        yield NewLines(f"{host}/kern.log", "\n".join(rows), host=host)
-    for job, rows in jobs.items():
-        yield NewLines(f"slurm-{job}.out", "\n".join(rows), job=job)
+            log, text = NewLines(f"{line.host}/kern.log", "", host=line.host), syslog(line, start_ms)
+        logs.setdefault(log, []).append(text)
+    for log, rows in logs.items():
+        yield log._replace(text="\n".join(rows))
