@@ -49,6 +49,9 @@ thread: $(STAMP)  ## one fault through real Kafka, Slurm, Prometheus and Alertma
 bench: $(STAMP)  ## print the numbers, each with its conditions
 	@$(BIN)/python -m benchmarks parse --json
 
+accuracy: $(STAMP)  ## small windows of the accuracy benchmark; fails where a score leaves its pinned interval
+	@$(BIN)/python -m benchmarks accuracy --quick --json
+
 fuzz: $(STAMP)  ## the property and mutation tests with ten times the inputs
 	@FUZZ_FACTOR=10 $(BIN)/pytest -n $(WORKERS) -m "slow or not slow" -k "fuzz or mutat or property or law"
 

@@ -15,6 +15,7 @@ BENCHMARKS = {
     "archive": "benchmarks.archive",
     "growth": "benchmarks.growth",
     "latency": "benchmarks.latency",
+    "nights": "benchmarks.nights",
     "outage": "benchmarks.outage",
     "parse": "benchmarks.parse",
     "scale_horizon": "benchmarks.scale_horizon",

@@ -10,22 +10,34 @@
 What an effect happens to is drawn from the seed among the jobs that no other effect uses, unless `on` says it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from inspect import signature
+from typing import Any
 
 import numpy as np
 
+from simulator.by_hand import BY_HAND
 from simulator.decoys import DECOYS
 from simulator.faults import FAULTS
 from simulator.faults.kit import Happening
 from simulator.moments import START_MS
+from simulator.noise import Noise
 from simulator.parts.cluster import Card, Cluster, Fabric, Layout, build
 from simulator.parts.physics import calm
 from simulator.truth.demand import Asking, Demand
 from simulator.truth.expectation import Expectation
 from simulator.workload.run import Job, Run
 from simulator.world import Second, World, seconds
+
+# What an effect may happen to, by the name of its parameter; the first that it has is what `on` stands for.
+PARAMETERS = ("card", "host", "leaf", "job", "port", "link", "switch", "rack", "pdu", "cdu", "storage", "cohort")
+KNOWN: dict[str, Callable[..., Happening]] = {**FAULTS, **DECOYS, **BY_HAND}
+
+
+def wanted(made: Callable[..., Happening]) -> str:
+    """The parameter that says what an effect happens to."""
+    return next(name for name in PARAMETERS if name in signature(made).parameters)
 
 
 @dataclass
@@ -39,6 +51,8 @@ class Scenario:
     feeds: int = 1  # power units that feed a rack
     demands: list[Demand] = field(default_factory=list)
     recipes: list[tuple[str, dict[str, object]]] = field(default_factory=list)
+    acts: list[tuple[int, str, str]] = field(default_factory=list)  # of people and other controllers: s, what, on
+    noise: Noise | None = None  # behind the world, where a scenario file asks for it
     _free: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -55,8 +69,7 @@ class Scenario:
 
     def add(self, what: str, at_s: int, on: str | Card | None, settings: dict[str, object]) -> None:
         """Put an effect on the time line. `on`: a host, leaf or card, None = drawn."""
-        made = {**FAULTS, **DECOYS}[what]
-        wants = next(name for name in ("card", "host", "leaf") if name in signature(made).parameters)
+        wants = wanted(KNOWN[what])
         self.recipes.append((what, {"at": at_s, wants: on or self._draw(wants), **settings}))
 
     def _draw(self, wants: str) -> str | Card:
@@ -64,26 +77,32 @@ class Scenario:
         job = self.jobs[self._free.pop() if self._free else int(self._rng.integers(len(self.jobs)))]
         host = job.hosts[int(self._rng.integers(len(job.hosts)))]
         card = self.cluster.of(host)[int(self._rng.integers(self.cluster.per_host))]
-        if wants == "card":
-            return card
-        return host if wants == "host" else card.leaf
+        drawn: dict[str, str | Card] = {
+            "card": card, "host": host, "leaf": card.leaf, "switch": card.leaf, "job": job.id, "port": card.port,
+            "link": card.port, "rack": self.cluster.racks[self.cluster.host_index[host]],
+        }  # fmt: skip
+        if wants not in drawn:
+            raise ValueError(f"nothing is drawn for `{wants}`: say what it happens to")
+        return drawn[wants]
 
     def effects(self) -> list[Happening]:
         """Fresh effects: they keep state, so each run has its own."""
-        return [{**FAULTS, **DECOYS}[what](**settings) for what, settings in self.recipes]
+        return [KNOWN[what](**settings) for what, settings in self.recipes]
 
     def seconds(self, until_s: int = 600, *, which: range | None = None, site: bool = True) -> Iterator[Second]:
         """The night, second by second; `which` and `site` as in `world.seconds`."""
-        return seconds(
+        told = seconds(
             self.cluster, self.jobs, self.effects(), seed=self.seed, until_s=until_s, start_ms=self.start_ms,
             feeds=self.feeds, which=which, site=site,
         )  # fmt: skip
+        return self.noise(told) if self.noise else told
 
     def expectations(self) -> list[Expectation]:
         """What must be said, and what must not be done."""
         runs = {job.id: Run(job, self.cluster, np.random.default_rng(0)) for job in self.jobs}
         world = World(self.cluster, runs, calm(self.cluster), self.start_ms, self._rng, feeds=self.feeds)
-        return [effect.expect(world) for effect in self.effects()]
+        happen = [KNOWN[what](**settings) for what, settings in self.recipes if what not in BY_HAND]
+        return [effect.expect(world) for effect in happen]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +130,15 @@ class Moment:
 def scenario(
     *, seed: int = 0, hosts: int = 8, per_host: int = 8, hosts_per_job: int = 2, layout: Layout = "leaf",
     hosts_per_leaf: int = 2, step_s: float = 5.0, timeout_s: int = 600, spare_hosts: int = 0,
-    feeds: int = 1, breakout: int = 1, fabric: Fabric = "ethernet",
+    feeds: int = 1, breakout: int = 1, fabric: Fabric = "ethernet", **wider: Any,
 ) -> Scenario:  # fmt: skip
-    """A quiet cluster under load: every `hosts_per_job` neighbours run one job, and the last `spare_hosts` idle."""
+    """A quiet cluster under load: every `hosts_per_job` neighbours run one job, and the last `spare_hosts` idle.
+
+    `wider`: `plan`, `models`, `naming`, `hosts_per_rack` of `cluster.build`.
+    """
     cluster = build(
         seed=seed, hosts=hosts + spare_hosts, per_host=per_host, layout=layout, hosts_per_leaf=hosts_per_leaf,
-        breakout=breakout, fabric=fabric,
+        breakout=breakout, fabric=fabric, **wider,
     )  # fmt: skip
     first = 4_400 + int(np.random.default_rng([seed, 0x10]).integers(500))
     jobs = tuple(

@@ -27,10 +27,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workers", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--results", type=Path, help="file of finished windows (default: in out/benchmarks)")
     parser.add_argument("--any-code", action="store_true", help="keep finished windows that other code made")
+    parser.add_argument("--hosts", type=int, help="of every job, for a point of scale such as 128 or 1250")
     parser.add_argument("--pictures", type=Path, help="folder for SVGs")
-    parser.add_argument("--quick", action="store_true", help="few small windows; ends 1 where a score left its interval")
+    parser.add_argument("--quick", action="store_true", help="few small windows; ends 1 for a score outside of its pin")
     parser.add_argument("--pin", action="store_true", help="with --quick: write the scores' intervals down")
-    parser.add_argument("--freeze", action="store_true", help="choose settings on the tune split and freeze the file")
+    parser.add_argument(
+        "--freeze", action="store_true", help="choose baselines' settings on the tune split, freeze the file"
+    )
     parser.add_argument("--soak", type=float, help="hours of fault-free windows, added to what was soaked before")
 
 
@@ -51,24 +54,29 @@ def measure(size: int | None = None, **options: Any) -> dict[str, Any]:
 
 def _measured(settings: Any, faults: int, options: Mapping[str, Any]) -> dict[str, Any]:
     from benchmarks.accuracy import report, running, sanity, tuning
-    from benchmarks.accuracy.cases import plan
+    from benchmarks.accuracy.cases import Split, plan
     from benchmarks.baselines import BUDGET
 
-    split = "tune" if options["freeze"] else options["split"]
+    split: Split = "tune" if options["freeze"] else options["split"]
     names = names_of(options["baselines"])
     known = {one: settings.chosen(one) for one in names}
     numbers: dict[str, Sequence[int]] = {
         one: range(BUDGET) if split == "tune" or number is None else [number] for one, number in known.items()
     }
-    cases = plan(settings, options["mix"], split, faults)
-    path = options["results"] or RESULTS / f"{options['mix']}-{split}.jsonl"
+    cases = plan(settings, options["mix"], split, faults, hosts=options["hosts"])
+    what = "baselines" if options["freeze"] else split
+    path = options["results"] or RESULTS / f"{options['mix']}-{what}.jsonl"
     results = running.Results(path, running.code_digest(), any_code=options["any_code"])
     began = time.monotonic()
-    done = list(running.run(cases, results, numbers, workers=options["workers"], say=running.to_stderr).values())
+    done = list(
+        running.run(
+            cases, results, numbers, workers=options["workers"], say=running.to_stderr, judged=not options["freeze"]
+        ).values()
+    )
     chosen = tuning.chosen(done, numbers) if split == "tune" else {one: known[one] or 0 for one in names}
     if options["freeze"]:
         tuning.freeze(chosen, done)
-    systems = report.figures(done, chosen, settings["windows"]["within_s"])
+    systems = report.figures(done, chosen, settings["windows"]["within_s"], judged=not options["freeze"])
     found = sanity.checks(done, systems)
     print(report.table(systems), file=sys.stderr)
     print(sanity.text(found), file=sys.stderr)

@@ -1,6 +1,7 @@
 """What a system answered to a window, set against the truth: machines named, parts, kinds, classes, times, and harm."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from benchmarks.accuracy.outcomes import Alarm, Result, Truth, Word, machine_of
@@ -70,7 +71,9 @@ def of_sickbay(result: Result) -> Answer:
         machine_s=min(on_machine, default=None), part=any(_right(truth, one) for one in about) if real else None,
         wrong_end=real and not right and any(_same_link(truth, one) for one in about),
         kind=any(one.verdict in truth.verdicts for one in about) if real else None,
-        class_=any(_right(truth, one) and one.fault in truth.faults for one in about) if real and truth.faults else None,
+        class_=any(_right(truth, one) and one.fault in truth.faults for one in about)
+        if real and truth.faults
+        else None,
         right_s=min((one.at_s for one in right), default=None),
         abstained=bool(last) and all(one.verdict == "unknown" for one in last.values()), silent=not last,
         touched=frozenset(_touched(words)) if not real else frozenset(), told=bool(last) and not real,
@@ -138,7 +141,7 @@ def impact_s(result: Result) -> float | None:
     """When the job felt something first: the end of the last step before one that took twice as long, or never came."""
     times = [one for one in result.steps_s if one >= result.truth.onset_s - 3 * result.case.step_s]
     usual = result.case.step_s
-    for before, after in zip(times, [*times[1:], float(result.case.until_s)], strict=True):
+    for before, after in pairwise([*times, float(result.case.until_s)]):
         if after - before > 2 * usual and after > result.truth.onset_s:
             return before + usual
     return None
@@ -154,7 +157,7 @@ def _harm(result: Result) -> dict[str, frozenset[str]]:
         forbidden |= {do for do in word.planned if do in truth.forbidden and ours}
         right = _right(truth, word)
         for step in word.steps:
-            host = machine_of(step.target, result.hosts) if ":" in step.target else ""
+            host = machine_of(step.target, result.hosts)
             if step.do in STOPS and not right and progressing(result, word.at_s):
                 stops.add(step.target)
             # What hangs on a shared part that is at fault may be held, blamelessly.

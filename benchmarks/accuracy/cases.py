@@ -55,14 +55,22 @@ def mix_of(settings: Settings, name: str, split: Split) -> Mix:
     return mix(name, settings["mixes"][name], available(settings, split))
 
 
-def plan(settings: Settings, name: str, split: Split, faults: int, *, quick: bool = False) -> list[Case]:
-    """The cases: `faults` with a fault, and as many others as the settings ask for, in an order that mixes them."""
+def plan(
+    settings: Settings, name: str, split: Split, faults: int, *, quick: bool = False, hosts: int | None = None
+) -> list[Case]:
+    """The cases: `faults` with a fault, and as many others as the settings ask for, in an order that mixes them.
+
+    `hosts`: of every job, for a point of scale; else they are drawn.
+    """
+    jobs = settings["jobs"]
+    size = jobs["quick_hosts" if quick else "test_hosts" if split == "test" else "hosts"]
+    size = size if hosts is None else {str(hosts): 1.0}
     shares = mix_of(settings, name, split).shares
     others = round(faults * (1 / settings["plan"]["faulty"] - 1))
-    cases = [_case(settings, split, "fault", place, quick, shares) for place in range(faults)]
+    cases = [_case(settings, split, "fault", place, size, shares) for place in range(faults)]
     decoys = dict.fromkeys(sorted(DECOYS), 1.0 / len(DECOYS))
-    cases += [_case(settings, split, "decoy", place, quick, decoys) for place in range(others // 2)]
-    cases += [_case(settings, split, "calm", place, quick, {}) for place in range(others - others // 2)]
+    cases += [_case(settings, split, "decoy", place, size, decoys) for place in range(others // 2)]
+    cases += [_case(settings, split, "calm", place, size, {}) for place in range(others - others // 2)]
     return [cases[place] for place in np.random.default_rng(0xAC).permutation(len(cases))]
 
 
@@ -70,28 +78,24 @@ _SALT: Mapping[Sort, int] = {"fault": 0, "decoy": 1, "calm": 2}
 
 
 def _case(
-    settings: Settings, split: Split, sort: Sort, place: int, quick: bool, shares: Mapping[str, float]
+    settings: Settings, split: Split, sort: Sort, place: int, size: Mapping[str, float], shares: Mapping[str, float]
 ) -> Case:  # fmt: skip
     first, last = settings["splits"][f"{split}_seeds"]
     seed = first + (place * len(_SALT) + _SALT[sort]) % (last - first + 1)
     rng = np.random.default_rng([seed, 0xCA5E])
     jobs, window = settings["jobs"], settings["windows"]
-    size = jobs["quick_hosts" if quick else "test_hosts" if split == "test" else "hosts"]
+    first_s, last_s = window["onset_s"]
     # Every draw is made whatever comes of it: a class more changes the effects and nothing else.
-    drawn = {
-        "hosts": int(_one(rng, size)),
-        "layout": _one(rng, jobs["layouts"]),
-        "step_s": float(rng.choice(jobs["step_s"])),
-        "timeout_s": int(rng.choice(jobs["timeout_s"])),
-        "noise": _one(rng, settings["plan"]["noise"]),
-        "at_s": int(rng.integers(window["onset_s"][0], window["onset_s"][1] + 1)),
-    }
+    hosts, layout = int(_one(rng, size)), _one(rng, jobs["layouts"])
+    step_s, timeout_s = float(rng.choice(jobs["step_s"])), int(rng.choice(jobs["timeout_s"]))
+    noise, at_s = _one(rng, settings["plan"]["noise"]), int(rng.integers(first_s, last_s + 1))
     severity, ramp = float(_one(rng, settings["plan"]["severity"])), int(_one(rng, settings["plan"]["ramp_s"]))
     effect = _one(rng, shares) if shares else ""
     takes = parameters(effect) if effect else frozenset()
     return Case(
-        seed=seed, sort=sort, effect=effect, until_s=window["seconds"],
-        severity=severity if "severity" in takes else 1.0, ramp_s=ramp if "ramp_s" in takes else 0, **drawn,
+        seed=seed, sort=sort, effect=effect, at_s=at_s, until_s=window["seconds"], hosts=hosts, layout=layout,
+        severity=severity if "severity" in takes else 1.0, ramp_s=ramp if "ramp_s" in takes else 0,
+        step_s=step_s, timeout_s=timeout_s, noise=noise,
     )  # fmt: skip
 
 

@@ -16,6 +16,8 @@ from sickbay.components import Name, host_of
 from sickbay.frames import Matrix, matrix_of
 from sickbay.layouts import Layout, layout_of
 from sickbay.schema import MISSING_COUNTER, TABLES, Samples
+from simulator.noise.delivery import Delivery
+from simulator.output.site_samples import OF_ADAPTERS
 from simulator.parts.cluster import Cluster
 from simulator.parts.told import Told
 from simulator.world import Second
@@ -23,12 +25,13 @@ from streams.replay import wanted
 
 FRAME_S = 5  # an agent sends a frame so often
 FAST_S = 60  # so long after a severe event every second
-MODULES_S, COUNTERS_S, SITE_S = 60, 30, 10  # modules and drivers' counters of cables; switches and facility
-_OF_CABLES = frozenset({"corrected_bits_total"})  # of a host's ports: told by the drivers' counters, not by the sensors
+MODULES_S, SITE_S = 60, 10  # modules of cables; switches, power and cooling
 
 
 class Sent(NamedTuple):
-    """What was sent in one second: rows of tables, and the hosts whose agents were heard."""
+    """What was sent in one second and comes so much later: rows of tables, and the hosts whose agents were heard."""
+
+    late_ms: int
 
     matrices: tuple[Matrix, ...]
     hosts: tuple[str, ...]
@@ -46,10 +49,12 @@ class _Rows(NamedTuple):
 
 @dataclass(slots=True)
 class Senders:
-    """All agents of a cluster. `interval_s`: between two samples."""
+    """All agents of a cluster. `interval_s`: between two samples. `road`: how long their frames travel; what comes
+    twice is left out, as sequence numbers tell it."""
 
     cluster: Cluster
     interval_s: int = 1
+    road: Delivery | None = None
     _held: list[tuple[int, dict[str, _Rows], dict[str, list[Samples]], NDArray[np.bool_]]] = field(default_factory=list)
     _sent_s: NDArray[np.int64] = field(init=False)  # by host: the second up to which all was sent
     _fast_s: NDArray[np.int64] = field(init=False)
@@ -64,12 +69,29 @@ class Senders:
         if row is not None:
             self._fast_s[row] = at_s + FAST_S
 
-    def second(self, second: Second, at_s: int) -> Sent:
-        """Takes one second in; returns what is sent at its end."""
+    def second(self, second: Second, at_s: int) -> Iterator[Sent]:
+        """Takes one second in; gives what is sent at its end, by how late it comes."""
         if at_s % self.interval_s == 0:
             self._hold(second, at_s)
         turn = (at_s + np.arange(len(self.cluster.hosts))) % FRAME_S == 0
         due = np.flatnonzero(turn | (self._fast_s >= at_s))
+        late_ms = self._late_ms(second)[due]
+        for late in np.unique(late_ms).tolist():
+            yield self._sent(due[late_ms == late], late)
+        self._sent_s[due] = at_s
+        self._held = [one for one in self._held if one[0] > at_s - FRAME_S]
+        if site := tuple(joined(self._site(second, at_s))):
+            yield Sent(0, site, ())
+
+    def _late_ms(self, second: Second) -> NDArray[np.int64]:
+        """Of the frames that each host sends now, whole seconds: less than one is what `Delays` says."""
+        if self.road is None or not isinstance(second.samples, Told):
+            return np.zeros(len(self.cluster.hosts), np.int64)
+        arrives, _ = self.road.times(second)
+        return (arrives - second.at_ms) // 1000 * 1000
+
+    def _sent(self, due: NDArray[np.intp], late_ms: int) -> Sent:
+        """All that these hosts hold."""
         matrices: list[Matrix] = []
         heard = np.zeros(len(self.cluster.hosts), np.bool_)
         for held_s, tables, others, up in self._held:
@@ -79,41 +101,30 @@ class Senders:
             heard[rows] = True
             matrices += [one for table, told in tables.items() if (one := self._matrix(table, told, rows)) is not None]
             matrices += [matrix_of(one) for row in rows for one in others.get(self.cluster.hosts[int(row)], ())]
-        self._sent_s[due] = at_s
-        self._held = [one for one in self._held if one[0] > at_s - FRAME_S]
-        matrices += list(self._site(second, at_s))
-        return Sent(tuple(joined(matrices)), tuple(self.cluster.hosts[row] for row in np.flatnonzero(heard)))
+        hosts = tuple(self.cluster.hosts[row] for row in np.flatnonzero(heard))
+        return Sent(late_ms, tuple(joined(matrices)), hosts)
 
     def _hold(self, second: Second, at_s: int) -> None:
         others: dict[str, list[Samples]] = {}
-        cables = at_s % COUNTERS_S == 0 and second.cables is not None
-        if cables and second.cables is not None:
-            told = [second.cables.host_ports(second.at_ms)]
-            for host, samples in _by_host(told):
-                if host in second.samples:
-                    others.setdefault(host, []).append(samples)
-        tables, up = self._columns(second.samples, others, second.at_ms)
+        tables, up = self._columns(second, others)
         self._held.append((at_s, tables, others, up))
 
-    def _columns(
-        self, told: Mapping[str, Sequence[Samples]], others: dict[str, list[Samples]], at_ms: int
-    ) -> tuple[dict[str, _Rows], NDArray[np.bool_]]:
+    def _columns(self, second: Second, others: dict[str, list[Samples]]) -> tuple[dict[str, _Rows], NDArray[np.bool_]]:
+        told = second.samples
         up = np.array([host in told for host in self.cluster.hosts], np.bool_)
         if not isinstance(told, Told):
-            for host, samples in told.items():
-                others.setdefault(host, []).extend(map(_without, samples))
+            others |= {host: [*samples] for host, samples in told.items()}
             return {}, up
         plain = up & np.array([host not in told.instead for host in self.cluster.hosts], np.bool_)
-        for host in told.instead:
-            if host in told:
-                others.setdefault(host, []).extend(map(_without, told[host]))
-        tables = {name: self._rows(name, columns, told, plain, at_ms) for name, columns in told.tables.items()}
+        others |= {host: [*told[host]] for host in told.instead if host in told}
+        tables = {name: self._rows(name, columns, told, plain) for name, columns in _with_adapters(told, second)}
         return tables, up
 
     def _rows(
-        self, table: str, columns: Mapping[str, NDArray[np.float64]], told: Told, plain: NDArray[np.bool_], at_ms: int
+        self, table: str, columns: Mapping[str, NDArray[np.float64]], told: Told, plain: NDArray[np.bool_]
     ) -> _Rows:
-        layout = layout_of(TABLES[table], [one for one in wanted(table) if one in columns and one not in _hidden(table)])
+        kept = [one for one in wanted(table) if one in columns]
+        layout = layout_of(TABLES[table], kept)
         size = len(self.cluster.hosts) if table == "host" else len(self.cluster.cards)
         gauges = np.empty((size, len(layout.gauges)), np.float32)
         counters = np.empty((size, len(layout.counters)), np.int64)
@@ -149,6 +160,8 @@ class Senders:
                 yield matrix_of(samples)
             if second.cables is not None:
                 yield matrix_of(second.cables.leaf_ports(second.at_ms))
+                uplinks = second.cables.uplink_ports(second.at_ms)
+                yield from (matrix_of(uplinks),) if len(uplinks.component) else ()
         if at_s % MODULES_S == 0 and second.cables is not None:
             gone = frozenset(self.cluster.hosts) - set(second.samples)
             modules = second.cables.modules(second.at_ms)
@@ -176,25 +189,18 @@ def joined(matrices: Iterable[Matrix]) -> Iterator[Matrix]:
         groups.setdefault((one.layout.id, id(one.names)), []).append(one)
     for same in groups.values():
         first = same[0]
-        yield first if len(same) == 1 else Matrix(
-            first.layout,
-            first.names,
-            np.concatenate([one.device for one in same]),
-            np.concatenate([one.at_ms for one in same]),
-            np.concatenate([one.gauges for one in same]),
-            np.concatenate([one.counters for one in same]),
+        yield (
+            first
+            if len(same) == 1
+            else Matrix(
+                first.layout,
+                first.names,
+                np.concatenate([one.device for one in same]),
+                np.concatenate([one.at_ms for one in same]),
+                np.concatenate([one.gauges for one in same]),
+                np.concatenate([one.counters for one in same]),
+            )
         )
-
-
-def _hidden(table: str) -> frozenset[str]:
-    return _OF_CABLES if table == "port" else frozenset()
-
-
-def _without(samples: Samples) -> Samples:
-    if samples.table != "port":
-        return samples
-    values = {column: values for column, values in samples.values.items() if column not in _OF_CABLES}
-    return Samples(samples.table, samples.component, samples.at_ms, values)
 
 
 def _kept(samples: Samples, keep: Sequence[bool]) -> Samples:
@@ -203,8 +209,11 @@ def _kept(samples: Samples, keep: Sequence[bool]) -> Samples:
     return Samples(samples.table, [samples.component[row] for row in rows], np.asarray(samples.at_ms)[rows], values)
 
 
-def _by_host(told: Iterable[Samples]) -> Iterator[tuple[str, Samples]]:
-    for samples in told:
-        hosts = [host_of(one) or "" for one in samples.component]
-        for host in dict.fromkeys(hosts):
-            yield host, _kept(samples, [one == host for one in hosts])
+def _with_adapters(told: Told, second: Second) -> Iterator[tuple[str, Mapping[str, NDArray[np.float64]]]]:
+    """The tables, that of ports with what the adapters' own statistics tell of cables."""
+    for table, columns in told.tables.items():
+        if table == "port" and second.cables is not None:
+            hidden, seen = np.isnan(columns["up"]), second.cables.host_ports(second.at_ms).values
+            yield table, {**columns, **{one: np.where(hidden, np.nan, seen[one]) for one in OF_ADAPTERS}}
+        else:
+            yield table, columns

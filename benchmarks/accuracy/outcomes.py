@@ -6,7 +6,7 @@ from collections.abc import Container
 import msgspec
 
 from benchmarks.accuracy.cases import Case
-from sickbay.components import Kind, host_of, kind_of
+from sickbay.components import Kind, host_of
 
 
 class Truth(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,9 +77,15 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.hosts) * self.case.until_s / 86_400
 
 
+_KINDS = frozenset(kind.value for kind in Kind)
+
+
 def machine_of(component: str, hosts: Container[str]) -> str:
     """The host that a component is a part of, of a link the end that is a host. Empty: it is none of `hosts`."""
-    if kind_of(component) is Kind.LINK:
+    kind = component.partition(":")[0]
+    if kind not in _KINDS:  # an owner
+        return ""
+    if kind == Kind.LINK:
         ends = component.partition(":")[2].split("~")
         return next((host for end in ends if (host := end.partition("/")[0]) in hosts), "")
     host = host_of(component) or ""

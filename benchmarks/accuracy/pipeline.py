@@ -62,9 +62,13 @@ class _Waiting(NamedTuple):
 
 
 class Pipeline:
-    """One site. Feed it (`message`, `lines`, `rows`), then ask what each second says (`tick`)."""
+    """One site. Feed it (`message`, `lines`, `rows`), then ask what each second says (`tick`): nothing where it is not
+    `judged`, and only windows close."""
 
-    def __init__(self, names: Names, delays: Delays, say: Callable[[str], None] = lambda text: None) -> None:
+    def __init__(
+        self, names: Names, delays: Delays, say: Callable[[str], None] = lambda text: None, *, judged: bool = True
+    ) -> None:
+        self._judged = judged
         self._delays, self._tail, self._numbers = delays, Tail(names), count()
         self.fold = DiagnosisFold(ONE, say=say)
         self._sides, self._now = Sides(), Decoded(())
@@ -140,6 +144,8 @@ class Pipeline:
         while self._waiting and self._waiting[0].append_ms <= at_ms:
             self._take(heappop(self._waiting))
         self._features(Record(TELEMETRY, 0, 0, at_ms, b"", b""))
+        if not self._judged:
+            return
         clock = encode_clock(Clock(0, at_ms, False))
         for topic, partition in self._ticked:
             key, value = (clock_key(0), clock) if topic == FEATURES else (b"", b"")
@@ -167,4 +173,5 @@ class Pipeline:
             if output.topic == FEATURES and not is_clock(output.key):
                 assert output.value is not None
                 self.blocks.append(output.value)
-                self.fold.take(Record(FEATURES, 0, 0, record.append_ms, output.key, output.value))
+                if self._judged:
+                    self.fold.take(Record(FEATURES, 0, 0, record.append_ms, output.key, output.value))

@@ -25,15 +25,15 @@ def measure(settings: Settings, faults: int, options: Mapping[str, Any]) -> dict
     path = options["results"] or RESULTS / "quick.jsonl"
     results = running.Results(path, running.code_digest(), any_code=options["any_code"])
     cases = plan(settings, "equal", "tune", faults, quick=True)
-    done = list(
-        running.run(cases, results, numbers, workers=options["workers"], say=running.to_stderr).values()
-    )
+    done = list(running.run(cases, results, numbers, workers=options["workers"], say=running.to_stderr).values())
     chosen = {one: numbers[one][0] for one in names}
     systems = report.figures(done, chosen, settings["windows"]["within_s"])
     print(report.table(systems), file=sys.stderr)
     if options["pin"]:
         pin(systems[report.SICKBAY], PINS)
     failed = failures(systems[report.SICKBAY], pins()) if PINS.exists() else []
+    if not PINS.exists():
+        running.to_stderr("no interval is pinned: see --pin")
     found = told(settings, "equal", "tune", done, systems, chosen, time.monotonic() - began)
     found |= {"sanity": sanity.as_dict(sanity.checks(done, systems)), "failed": failed}
     if failed:

@@ -19,10 +19,12 @@ def answers(results: Sequence[Result], chosen: Mapping[str, int]) -> dict[str, l
     return found
 
 
-def figures(results: Sequence[Result], chosen: Mapping[str, int], within: Sequence[float]) -> dict[str, Any]:
-    """Of every system, with what it cost."""
+def figures(
+    results: Sequence[Result], chosen: Mapping[str, int], within: Sequence[float], *, judged: bool = True
+) -> dict[str, Any]:
+    """Of every system, with what it cost. Not `judged`: of baselines alone."""
     whole = [one for one in results if not one.skipped]
-    systems = {name: score(told, within) for name, told in answers(whole, chosen).items()}
+    systems = {name: score(told, within) for name, told in answers(whole, chosen).items() if judged or name != SICKBAY}
     days = sum(one.node_days for one in whole)
     for name, found in systems.items():
         spent = sum(one.cpu_s.get(name, 0.0) for one in whole)
@@ -37,9 +39,9 @@ def table(systems: Mapping[str, Mapping[str, Any]]) -> str:
     for key in ("machine_precision", "machine_recall", "machine_f1", "component_right", "component_wrong_end",
                 "verdict_right", "class_right", "abstentions", "silent", "decoys_touched", "decoys_told_of",
                 "calm_touched"):  # fmt: skip
-        rows.append((key, *(_share(one[key]) for one in systems.values())))
+        rows += [(key, *(_share(one[key]) for one in systems.values()))]
     for limit in next(iter(systems.values()))["recall_within"]:
-        rows.append((f"right within {limit} s", *(_share(one["recall_within"][limit]) for one in systems.values())))
+        rows += [(f"right within {limit} s", *(_share(one["recall_within"][limit]) for one in systems.values()))]
     rows.append(("onset to machine p50", *(_plain(one["onset_to_machine_s"]["p50"]) for one in systems.values())))
     rows.append(("onset to machine p95", *(_plain(one["onset_to_machine_s"]["p95"]) for one in systems.values())))
     for key in ("false_stops", "false_holds", "false_exclusions"):
@@ -47,9 +49,9 @@ def table(systems: Mapping[str, Mapping[str, Any]]) -> str:
             f"{one[f'{key}_per_1000_node_days']:.0f} (<{one[f'{key}_per_1000_node_days_upper']:.0f})"
             for one in systems.values()
         )
-        rows.append((f"{key} per 1,000 node-days", *told))
+        rows += [(f"{key} per 1,000 node-days", *told)]
     for key in ("forbidden", "cpu_s_per_window"):
-        rows.append((key, *(_plain(one[key]) for one in systems.values())))
+        rows += [(key, *(_plain(one[key]) for one in systems.values()))]
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
 
@@ -79,16 +81,23 @@ def pictures(systems: Mapping[str, Mapping[str, Any]], folder: Path) -> list[Pat
         if told
     ]
     unit = alt.Scale(domain=[0, 1])
+    machines = alt.Chart(_rows(points), title="Machines: precision and recall").mark_point(size=90)
+    found = alt.Chart(_rows(times), title="Right within seconds of the onset").mark_line(point=True)
+    right = alt.Y("right:Q", scale=unit)
     charts = {
-        "machines": alt.Chart(alt.Data(values=points), title="Machines: precision and recall").mark_point(size=90).encode(
+        "machines": machines.encode(
             x=alt.X("recall:Q", scale=unit), y=alt.Y("precision:Q", scale=unit), color="system:N", shape="system:N",
         ),
-        "times": alt.Chart(alt.Data(values=times), title="Right within seconds of the onset").mark_line(point=True).encode(
-            x=alt.X("seconds:Q", scale=alt.Scale(type="log")), y=alt.Y("right:Q", scale=unit), color="system:N",
-        ),
+        "times": found.encode(x=alt.X("seconds:Q", scale=alt.Scale(type="log")), y=right, color="system:N"),
     }  # fmt: skip
     paths = []
     for name, chart in charts.items():
         paths.append(folder / f"accuracy-{name}.svg")
         chart.properties(width=420, height=300).save(str(paths[-1]))
     return paths
+
+
+def _rows(values: list[dict[str, Any]]) -> Any:
+    import altair as alt
+
+    return alt.Data(values=values)  # type: ignore[no-untyped-call]

@@ -72,28 +72,27 @@ class Results:
             return file.read(1) == b"\n"
 
 
-def work(raw: bytes, numbers: Mapping[str, Sequence[int]]) -> bytes:
+def work(raw: bytes, numbers: Mapping[str, Sequence[int]], judged: bool = True) -> bytes:
     """One window, in a process of its own."""
     from benchmarks import baselines
     from benchmarks.accuracy import window
 
     case = msgspec.json.decode(raw, type=Case)
-    return msgspec.json.encode(window.run(case, frozen.load(), baselines.load(numbers), numbers))
+    return msgspec.json.encode(window.run(case, frozen.load(), baselines.load(numbers), numbers, judged=judged))
 
 
 def run(
     cases: Sequence[Case], results: Results, numbers: Mapping[str, Sequence[int]], *, workers: int,
-    say: Callable[[str], None], until_s: float = float("inf"),
+    say: Callable[[str], None], judged: bool = True,
 ) -> dict[str, Result]:  # fmt: skip
-    """The results of all cases, those that were there before among them; until `until_s` seconds have passed, no new
-    window is begun."""
+    """The results of all cases, those that were there before among them. Not `judged`: of baselines alone."""
     known = results.read()
     left = [case for case in cases if case.key not in known]
     done = {case.key: known[case.key] for case in cases if case.key in known}
     if done:
         say(f"{len(done)} of {len(cases)} windows were there")
     began, told = time.monotonic(), 0.0
-    for place, result in enumerate(made(left, numbers, workers, lambda: time.monotonic() - began < until_s), 1):
+    for place, result in enumerate(made(left, numbers, workers, judged=judged), 1):
         results.add(result)
         done[result.key] = result
         passed = time.monotonic() - began
@@ -104,21 +103,29 @@ def run(
 
 
 def made(
-    cases: Iterable[Case], numbers: Mapping[str, Sequence[int]], workers: int, more: Callable[[], bool]
+    cases: Iterable[Case],
+    numbers: Mapping[str, Sequence[int]],
+    workers: int,
+    more: Callable[[], bool] = lambda: True,
+    *,
+    judged: bool = True,
 ) -> Iterator[Result]:
-    """Results as they come."""
+    """Results as they come; where there is no `more` time, no new one is begun."""
     os.environ.setdefault("POLARS_MAX_THREADS", "1")  # a process for each core is what is shared out
     rest = iter(cases)
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        waiting: set[Future[bytes]] = set()
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+    waiting: set[Future[bytes]] = set()
+    try:
         while True:
             while len(waiting) < workers * QUEUED and more() and (case := next(rest, None)) is not None:
-                waiting.add(pool.submit(work, msgspec.json.encode(case), numbers))
+                waiting.add(pool.submit(work, msgspec.json.encode(case), numbers, judged))
             if not waiting:
                 return
             finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
             for one in finished:
                 yield msgspec.json.decode(one.result(), type=Result)
+    finally:
+        pool.shutdown(cancel_futures=True)  # who is told to end does not make what only waits
 
 
 def to_stderr(text: str) -> None:

@@ -1,4 +1,4 @@
-"""Whether the generator is hard in the ways in which the field is: four known figures, and a word where one is missed."""
+"""Whether the generator is hard as the field is: four known figures, and a word where one is missed."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -50,13 +50,13 @@ def _autoencoder(systems: Mapping[str, Mapping[str, Any]]) -> Iterator[Check]:
     yield Check(
         "F1 of the autoencoder less that of Mahalanobis", "about 0.10", gain,
         None if gain is None else 0.02 <= gain <= 0.20,
-        "" if gain is None or 0.02 <= gain <= 0.20 else "Effects are either plain in one column for both, or in a log line only.",
+        "" if gain is None or 0.02 <= gain <= 0.20 else "Effects are plain for both, or told by a log line only.",
     )  # fmt: skip
     alone = _value(systems, "autoencoder_without_continuity", "machine_precision")
     yield Check(
         "precision of the autoencoder without continuity", "about 0.75", alone,
         None if alone is None else 0.6 <= alone <= 0.88,
-        "" if alone is None or 0.6 <= alone <= 0.88 else "Short spikes of single machines are rarer, or more frequent, than in the field.",
+        "" if alone is None or 0.6 <= alone <= 0.88 else "Spikes of single machines are not as frequent as there.",
     )  # fmt: skip
 
 
@@ -72,5 +72,5 @@ def _imbalance(results: Sequence[Result]) -> Check:
 def _rules(systems: Mapping[str, Mapping[str, Any]]) -> Check:
     told = _value(systems, "rules", "machine_recall")
     holds = None if told is None else 0.23 <= told <= 0.43
-    word = "" if holds is not False else "More (or fewer) classes of the mix print a line that names the part than in the field."
+    word = "" if holds is not False else "Lines that name the part are not as frequent as in the field."
     return Check("recall of rules alone", "about a third", told, holds, word)

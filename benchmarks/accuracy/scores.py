@@ -40,10 +40,8 @@ def score(answers: Sequence[Answer], within: Sequence[float]) -> dict[str, Any]:
         "component_wrong_end": _share(parts, lambda one: one.wrong_end),
         "verdict_right": _share(parts, lambda one: bool(one.kind)),
         "class_right": _share([one for one in real if one.class_ is not None], lambda one: bool(one.class_)),
-        "recall_within": {f"{limit:g}": _share(real, lambda one, limit=limit: one.after(limit)) for limit in within},
-        "recall_within_of_first_observable": {
-            f"{limit:g}": _share(real, lambda one, limit=limit: one.after(limit, seen=True)) for limit in within
-        },
+        "recall_within": _recall(real, within),
+        "recall_within_of_first_observable": _recall(real, within, seen=True),
         "onset_to_machine_s": _times(real),
         "abstentions": _share(real, lambda one: one.abstained),
         "silent": _share(real, lambda one: one.silent),
@@ -79,7 +77,7 @@ def families(real: Sequence[Answer], within: Sequence[float]) -> dict[str, Any]:
         found[family or "other"] = {
             "n": len(ours),
             "right": _share(ours, lambda one: one.right_s is not None),
-            "recall_within": {f"{limit:g}": _share(ours, lambda one, limit=limit: one.after(limit)) for limit in within},
+            "recall_within": _recall(ours, within),
             "lead_s_p50": _middle([one.impact_s - one.right_s for one in ours if one.impact_s and one.right_s]),
         }
     return found
@@ -96,6 +94,14 @@ def classes(real: Sequence[Answer]) -> dict[str, Any]:
         }
         for effect in sorted({one.effect for one in real})
         if (ours := [one for one in real if one.effect == effect])
+    }
+
+
+def _recall(real: Sequence[Answer], within: Sequence[float], *, seen: bool = False) -> dict[str, list[float] | None]:
+    """Of so many, those that were answered rightly within each time."""
+    return {
+        f"{limit:g}": _told(share(sum(one.after(limit, seen=seen) for one in real), len(real)), len(real))
+        for limit in within
     }
 
 

@@ -34,7 +34,7 @@ class Settings:
         """Raises Unfrozen where something above `[frozen]` has changed since it was written."""
         frozen = self.table.get("frozen", {}).get("digest")
         if frozen != self.digest:
-            raise Unfrozen(f"accuracy.toml has digest {self.digest}, frozen is {frozen}: run --freeze on the tune split")
+            raise Unfrozen(f"accuracy.toml is {self.digest}, frozen is {frozen}: run --freeze, on the tune split")
 
 
 def load(path: Path = FILE) -> Settings:

@@ -1,9 +1,8 @@
 """One window: the simulated site through the pipeline under test, and through the baselines on the same features."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 from benchmarks.accuracy.cases import Case, parameters
@@ -16,6 +15,8 @@ from collectors.identity import Names
 from remediation.verbs import verbs
 from sickbay.app.demonstrating.agents import NewLines
 from sickbay.messages import Identity, Incident
+from simulator.noise import noise
+from simulator.noise.delivery import Delivery
 from simulator.parts import facility
 from simulator.parts.cables import HOST, LEAF, optic, serial
 from simulator.parts.cluster import Cluster
@@ -23,7 +24,7 @@ from simulator.printing.envelopes import syslog
 from simulator.printing.lines import Printed
 from simulator.scenario import Scenario, scenario
 from simulator.truth.expectation import Expectation
-from simulator.world import Second
+
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
@@ -49,19 +50,11 @@ def night_of(case: Case, settings: Settings) -> Scenario:
     return made
 
 
-def noisy(seconds: Iterator[Second], case: Case, cluster: Cluster) -> Iterator[Second]:
-    """The same with the noise of a preset, where the simulator has it."""
-    if case.noise == "none":
-        return seconds
-    try:
-        presets: Mapping[str, Callable[..., Iterator[Second]]] = import_module("simulator.noise").PRESETS
-    except (ImportError, AttributeError):
-        return seconds
-    return presets[case.noise](seconds, cluster=cluster, seed=case.seed) if case.noise in presets else seconds
-
-
-def run(case: Case, settings: Settings, baselines: Mapping[str, Baseline], numbers: Mapping[str, Iterable[int]]) -> Result:
-    """The window's result; `numbers`: which settings of each baseline are tried."""
+def run(
+    case: Case, settings: Settings, baselines: Mapping[str, Baseline], numbers: Mapping[str, Iterable[int]], *,
+    judged: bool = True,
+) -> Result:  # fmt: skip
+    """The window's result; `numbers`: which settings of each baseline are tried. Not `judged`: of baselines alone."""
     try:
         night = night_of(case, settings)
         truth = truth_of(night, case)
@@ -71,7 +64,7 @@ def run(case: Case, settings: Settings, baselines: Mapping[str, Baseline], numbe
     complaints: list[str] = []
     window = settings["windows"]
     delays = Delays(read=window["transport_ms"], commit=window["commit_ms"])
-    pipeline = Pipeline(Names(night.cluster.identities()), delays, complaints.append)
+    pipeline = Pipeline(Names(night.cluster.identities()), delays, complaints.append, judged=judged)
     try:
         clocks = _through(night, case, pipeline, said)
     except Exception as error:
@@ -102,10 +95,10 @@ def _skipped(case: Case, error: Exception) -> Result:
 
 
 def _through(night: Scenario, case: Case, pipeline: Pipeline, said: list[Said]) -> Clocks:
-    senders, start_ms = Senders(night.cluster, case.interval_s), night.start_ms
+    senders, start_ms = Senders(night.cluster, case.interval_s, Delivery.of(case.noise, case.seed)), night.start_ms
     edges = [*night.cluster.edges(), *facility.edges(night.cluster, night.feeds)]
     pipeline.facts(edges, [*night.cluster.identities(), *modules(night.cluster)], start_ms)
-    seconds = noisy(night.seconds(case.until_s), case, night.cluster)
+    seconds = noise(case.noise, case.seed)(night.seconds(case.until_s))
     generator, began = 0.0, time.process_time()
     for at_s in range(case.until_s):
         before = time.process_time()
@@ -119,8 +112,8 @@ def _through(night: Scenario, case: Case, pipeline: Pipeline, said: list[Said]) 
             pipeline.control(control, second.at_ms)
         for event in pipeline.lines(lines_of(second.lines, start_ms)):
             senders.alarmed(event.host, at_s)
-        sent = senders.second(second, at_s)
-        pipeline.rows(sent.matrices, sent.hosts, second.at_ms + 1000)
+        for sent in senders.second(second, at_s):
+            pipeline.rows(sent.matrices, sent.hosts, second.at_ms + 1000 + sent.late_ms)
         said += pipeline.tick(second.at_ms + 1000)
     return Clocks(generator, time.process_time() - began - generator)
 
@@ -185,3 +178,16 @@ def _due(incident: Incident) -> Iterator[Step]:
     for step in incident.plan:
         if step.when == "now" and incident.probability >= verbs()[step.do].least_p and incident.state == "open":
             yield Step(do=step.do, target=step.target)
+
+
+def healthy_features(seed: int, hosts: int, until_s: int = 480) -> Features:
+    """The features of a healthy site: what models are trained on."""
+    night = scenario(seed=seed, hosts=hosts, hosts_per_job=hosts)
+    pipeline = Pipeline(Names(()), Delays(), judged=False)
+    senders = Senders(night.cluster)
+    for at_s, second in enumerate(night.seconds(until_s)):
+        for sent in senders.second(second, at_s):
+            pipeline.rows(sent.matrices, sent.hosts, second.at_ms + 1000)
+        for _ in pipeline.tick(second.at_ms + 1000):
+            raise AssertionError("nobody looks here")
+    return Features.of(pipeline.blocks, (), (), night.cluster, night.start_ms)

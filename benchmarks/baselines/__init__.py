@@ -94,20 +94,21 @@ class Features:
         )  # fmt: skip
 
     def peers(self) -> Floats:
-        """See `_peers`."""
-        return self.kept("peers", Features._peers)
-
-    def _peers(self) -> Floats:
         """How far each host is from the middle of its peers, in units of their spread, of `mean` and `worst` both:
         [windows, hosts, 2 x columns], 0 where nothing is told."""
-        both = np.concatenate([self.mean, self.worst], axis=2)
-        middle = _median(both, 1)
-        spread = 1.4826 * _median(np.abs(both - middle), 1)
-        least = np.tile(np.array([LEAST[_column(one)] for one in self.columns]), 2)
-        return np.nan_to_num((both - middle) / np.maximum(spread, least))
+        return self.kept("peers", _peers)
 
 
 NAMES = tuple(f"{table}.{column}" for table, columns in COLUMNS.items() for column in columns)
+
+
+def _peers(features: Features) -> Floats:
+    both = np.concatenate([features.mean, features.worst], axis=2)
+    middle = _median(both, 1)
+    spread = 1.4826 * _median(np.abs(both - middle), 1)
+    least = np.tile(np.array([LEAST[_column(one)] for one in features.columns]), 2)
+    found: Floats = np.nan_to_num((both - middle) / np.maximum(spread, least))
+    return found
 
 
 def _column(name: str) -> str:

@@ -2,6 +2,7 @@
 which host worked while the others waited."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,32 +12,36 @@ from benchmarks.baselines import Features, Floats
 
 NAME = "change_point"
 HISTORY = 8  # steps that the usual time is taken of
-SETTINGS = tuple({"limit": limit, "drift": drift} for limit in (0.15, 0.3, 0.6, 1.2) for drift in (0.02, 0.05))
+HANG_S, HANG_STEPS = 60.0, 8  # no step for so long is a change too: longer than a usual checkpoint
+SETTINGS = tuple({"limit": limit, "drift": drift} for limit in (0.25, 0.5, 1.0, 2.0) for drift in (0.02, 0.05))
 
 
 def alarms(features: Features, setting: Mapping[str, Any]) -> Iterator[Alarm]:
     """One alarm at the first change to slower, or where no step comes any more."""
-    times = sorted(at_s for at_s, one in features.steps if not one.rank and one.phase in ("", "step", None))
-    found = change(times, setting["limit"], setting["drift"], float(features.at_s[-1]) if len(features.at_s) else 0.0)
+    steps = [(at_s, one) for at_s, one in features.steps if not one.rank and not one.phase]
+    told = [(at_s, (one.duration_ms or 0.0) / 1000) for at_s, one in sorted(steps, key=lambda pair: pair[0])]
+    until_s = float(features.at_s[-1]) if len(features.at_s) else 0.0
+    found = change(told, setting["limit"], setting["drift"], until_s)
     host = None if found is None else _vote(features, found)
     if found is not None and host is not None:
         yield Alarm(at_s=found, host=host)
 
 
-def change(times: Sequence[float], limit: float, drift: float, until_s: float) -> float | None:
-    """When the sum of what steps took longer than usual, in usual steps, goes beyond the limit (plus two steps)."""
-    if len(times) < HISTORY + 2:
+def change(steps: Sequence[tuple[float, float]], limit: float, drift: float, until_s: float) -> float | None:
+    """When the sum of what steps took longer than usual, in usual steps, goes beyond the limit; or when none had come
+    for long. `steps`: when each was told, and how long it took."""
+    if len(steps) < HISTORY + 2:
         return None
-    apart = np.diff(np.array([*times, until_s]))
-    usual = float(np.median(apart[:HISTORY]))
-    total = 0.0
-    for place in range(HISTORY, len(apart)):
-        last = place == len(apart) - 1
-        total = max(0.0, total + apart[place] / usual - 1 - drift)
-        if total > limit * HISTORY / 2 + (2 if last else 0):
-            begun = times[place]
-            return float(min(until_s, begun + usual * (1 + limit * HISTORY / 2 + 2))) if last else float(times[place + 1])
-    return None
+    usual = float(np.median([took for _, took in steps[:HISTORY]])) or 1.0
+    hang_s, total = max(HANG_S, HANG_STEPS * usual), 0.0
+    for (before, _), (at_s, took) in pairwise(steps):
+        if at_s - before > hang_s:
+            return before + hang_s
+        total = max(0.0, total + took / usual - 1 - drift)
+        if total > limit:
+            return at_s
+    last = steps[-1][0]
+    return last + hang_s if until_s - last > hang_s else None
 
 
 def _vote(features: Features, at_s: float) -> str | None:

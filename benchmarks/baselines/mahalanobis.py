@@ -30,7 +30,8 @@ def distances(features: Features) -> Floats:
 
 def alarms(features: Features, setting: Mapping[str, Any]) -> Iterator[Alarm]:
     """The host that is furthest off, where it is so many times as far as the middle one, for so long."""
-    yield from first_alarms(lasting(furthest(features.kept(NAME, distances), setting["ratio"]), setting["windows"]), features)
+    odd = furthest(features.kept(NAME, distances), setting["ratio"])
+    yield from first_alarms(lasting(odd, setting["windows"]), features)
 
 
 def furthest(distance: Floats, ratio: float, least: float = 1e-9) -> Mask:

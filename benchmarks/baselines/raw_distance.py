@@ -10,7 +10,7 @@ from benchmarks.baselines import Features, Floats, first_alarms, lasting
 from benchmarks.baselines.mahalanobis import furthest
 
 NAME = "raw_distance"
-SETTINGS = tuple({"ratio": ratio, "windows": windows} for ratio in (1.5, 2.0, 3.0, 4.5) for windows in (6, 24))
+SETTINGS = tuple({"ratio": ratio, "windows": windows} for ratio in (1.2, 1.4, 1.8, 2.5) for windows in (6, 24))
 
 
 def distances(features: Features) -> Floats:

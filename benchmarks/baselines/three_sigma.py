@@ -1,4 +1,4 @@
-"""Three sigma: a value further from the host's own mean than so many standard deviations, as everybody's first alert."""
+"""Three sigma: a value further from the host's own mean than so many deviations, as everybody's first alert."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

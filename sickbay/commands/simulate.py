@@ -128,12 +128,9 @@ def _say(made: "Scenario", produced: "Produced", format_: Format, json: bool) ->
     cards, counts = len(made.cluster.cards), produced.counts
     for what, settings in made.recipes:
         deliver(lambda what=what, settings=settings: print(f"{settings['at']:>6} s  {what}"))  # type: ignore[misc]
-    deliver(
-        lambda: print(
-            f"{cards:,} accelerators, {produced.seconds:,} s: {counts['values']:,} values in {counts['bytes']:,} bytes. "
-            f"{produced.realtime:.1f} times real time, {produced.cpu_s:.1f} s of processor, {produced.peak_mb:.0f} MB."
-        )
-    )
+    size = f"{cards:,} accelerators, {produced.seconds:,} s: {counts['values']:,} values in {counts['bytes']:,} bytes"
+    speed = f"{produced.realtime:.1f} times real time, {produced.cpu_s:.1f} s of processor, {produced.peak_mb:.0f} MB"
+    deliver(lambda: print(f"{size}. {speed}."))
     complain(f"digest: {produced.digest}")
 
 

@@ -1,6 +1,6 @@
 """What decoys share: their truth, and whose rows are whose."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,23 +8,24 @@ from numpy.typing import NDArray
 from sickbay.actions import Control
 from sickbay.components import Kind, Name
 from simulator.faults.kit import host_name, job_name
-from simulator.parts.cluster import Card
 from simulator.truth.expectation import TAKING, Expectation
-from simulator.workload.run import Run
 from simulator.world import World
 
 
 def nothing(
     world: World, hosts: Iterable[str], what: str, title: str, at: int, *, also: Iterable[Name] = (),
-    family: str = "work", ends: int | None = None, severity: float = 1.0,
+    family: str = "work", ends: int | None = None, severity: float = 1.0, away: Iterable[str] = (),
 ) -> Expectation:  # fmt: skip
     """No verdict that takes anything out of service. `hosts` with all of theirs, and `also`: innocent, each of them.
-    Their jobs are touched only: a word on what a job does to itself is no blame of hardware."""
+    Their jobs are touched only: a word on what a job does to itself is no blame of hardware. `away`: hosts that people
+    took: a job may be started without those (night 29)."""
+    taken = frozenset(host_name(host) for host in away)
     touched = {part for host in hosts for part in of_host(world, host)} | set(also)
     spared = frozenset(part for part in touched if not part.startswith(f"{Kind.JOB}:"))
     return Expectation(
-        name=what, title=title, at_ms=world.ms(at), touched=frozenset(touched), exonerated=spared,
-        forbidden=TAKING, family=family, ends_ms=None if ends is None else world.ms(ends), severity=severity,
+        name=what, title=title, at_ms=world.ms(at), touched=frozenset(touched), exonerated=spared - taken,
+        components=taken, forbidden=TAKING - {"exclude_for_job"} if taken else TAKING,
+        family=family, ends_ms=None if ends is None else world.ms(ends), severity=severity,
     )  # fmt: skip
 
 
@@ -49,11 +50,6 @@ def rows_of(world: World, hosts: Sequence[str]) -> NDArray[np.int64]:
     return np.concatenate([np.arange(one.start, one.stop) for one in slices]).astype(np.int64)
 
 
-def cards_of(run: Run) -> list[tuple[int, Card]]:
-    """Ranks of a job with their cards."""
-    return list(enumerate(card for host in run.job.hosts for card in run.cluster.of(host)))
-
-
 def idle_hosts(world: World, count: int) -> tuple[str, ...]:
     """The last hosts that no job uses, at most so many."""
     idle = [host for host in world.cluster.hosts if world.run_on(host) is None]
@@ -69,8 +65,3 @@ def declare(world: World, targets: Iterable[Name], begin: int, end: int, note: s
         )
         for target in targets
     ]  # fmt: skip
-
-
-def each_once(names: Iterable[str]) -> Iterator[str]:
-    """Without repetitions, in order."""
-    return iter(dict.fromkeys(names))

@@ -76,6 +76,7 @@ class WholeJobSlow:
         run = world.run_on(self.host)
         if run and at_s >= self.at:
             run.slow["whole_job"] = 0.35 * self.severity
+            run.alike.add("whole_job")
             if self.lasts_s is not None and at_s >= self.at + self.lasts_s:
                 run.slow.pop("whole_job")
         yield from ()
@@ -103,6 +104,7 @@ class PowerPolicy:
             world.now.clock[rows] *= self.clock
             if run := world.run_on(self.host):
                 run.slow["power_policy"] = 1 / self.clock - 1
+                run.alike.add("power_policy")
                 held = CAPPED if run.mode is Mode.STEP else 0.0
                 world.now.overlay.put("accelerator", "throttle_mask", rows, held)
         yield from ()

@@ -1,7 +1,10 @@
-"""Work that is not the same on every rank: some cards are busy all the time and others wait, and all are well."""
+"""Work that is not the same on every rank: some cards are busy all the time and others wait, and all are well.
+
+A job with a plan gets another plan, and its hooks tell of the work; of a job without one only the sensors show it.
+"""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +12,7 @@ from numpy.typing import NDArray
 from simulator.decoys.kit import around, nothing, rows_of
 from simulator.printing.lines import Printed
 from simulator.truth.expectation import Expectation
+from simulator.workload.plan import Plan
 from simulator.workload.run import Mode, Run
 from simulator.world import World
 
@@ -26,6 +30,7 @@ class Uneven:
     _work: Floats = field(default_factory=lambda: np.ones(0))
     _drawn: int = -1
     _rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
+    _before: Plan | None = None
 
     WHAT = "uneven"
     TITLE = ""
@@ -37,6 +42,14 @@ class Uneven:
             return
         if self.lasts_s is not None and at_s >= self.at + self.lasts_s:
             run.slow.pop(self.WHAT, None)
+            if self._before is not None:
+                run.adopt(self._before)
+                self._before = None
+            return
+        if run.job.plan is not None and (plan := self.planned(run.job.plan, run.groups.pp)) is not None:
+            if self._before is None:
+                self._before = run.job.plan
+                run.adopt(plan)
             return
         if (now := self.draw_of(run, at_s)) != self._drawn:
             place = world.cluster.host_index[self.host]
@@ -57,6 +70,10 @@ class Uneven:
         watts = (0.55 + 0.45 * share) / (0.55 + 0.45 * pace)  # as a step's power follows its work
         world.now.overlay.scale("accelerator", "power_watts", rows, watts)
         world.now.overlay.scale("accelerator", "memory_used_bytes", rows, 1 + 0.15 * np.clip(self._work - 1, -1, 0.5))
+
+    def planned(self, plan: Plan, stages: int) -> Plan | None:
+        """The plan that makes it so; None: no plan of a job of so many stages does."""
+        raise NotImplementedError
 
     def draw_of(self, run: Run, at_s: int) -> int:
         """Work is drawn anew where this number changes."""
@@ -82,6 +99,10 @@ class StageImbalance(Uneven):
     WHAT = "stage_imbalance"
     TITLE = "one pipeline stage has more to do"
 
+    def planned(self, plan: Plan, stages: int) -> Plan | None:
+        """More layers on the last stage."""
+        return replace(plan, last_stage=1 + 0.22 * self.severity) if stages > 1 else None
+
     def work(self, run: Run) -> Floats:
         """Ranks are in bands, stage by stage."""
         ranks = run.cluster.per_host * len(run.job.hosts)
@@ -96,6 +117,10 @@ class SequenceStragglers(Uneven):
 
     WHAT = "sequence_stragglers"
     TITLE = "sequences of different lengths"
+
+    def planned(self, plan: Plan, stages: int) -> Plan | None:
+        """Each replica has a share of its own in each step."""
+        return replace(plan, ragged=0.25 * self.severity)
 
     def draw_of(self, run: Run, at_s: int) -> int:
         """Anew with each step."""
@@ -115,6 +140,10 @@ class ExpertImbalance(Uneven):
 
     WHAT = "expert_imbalance"
     TITLE = "some experts get more tokens"
+
+    def planned(self, plan: Plan, stages: int) -> Plan | None:
+        """Favourites of the router, where experts are spread over ranks."""
+        return replace(plan, experts=0.25 * self.severity) if plan.shape.ep > 1 else None
 
     def draw_of(self, run: Run, at_s: int) -> int:
         """Which ones they are changes slowly."""

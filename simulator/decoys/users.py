@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from simulator.decoys.kit import around, cards_of, nothing
+from simulator.decoys.kit import around, nothing
+from simulator.faults.kit import ranks_of
 from simulator.parts.cluster import Card
 from simulator.printing import error_lines, lines
 from simulator.printing.lines import Printed
@@ -24,12 +25,12 @@ class CancelStorm:
         run = world.run_on(self.host)
         if run is None or run.ended or at_s < self.at:
             return
-        for rank, card in cards_of(run):
+        for rank, card in ranks_of(run):
             for channel in range(self.channels):
                 text = f"Ch {channel:08x}, pid={48_122 + rank}"
                 yield lines.xid(world.ms(at_s, 500 + channel), card, 45, text, f"{48_122 + rank}/python3")
-        last = cards_of(run)[-1][1]
-        for _, card in cards_of(run)[:6]:
+        last = ranks_of(run)[-1][1]
+        for _, card in ranks_of(run)[:6]:
             yield lines.retry_exceeded(world.ms(at_s, 700), run.job.id, card, last, status=5)
         yield lines.cancelled(world.ms(at_s, 100), run.job.id, run.job.hosts[0])
         run.ended = True
@@ -89,13 +90,14 @@ class Mistake:
         if run is None or run.ended or at_s < self.at:
             return
         many = self.ranks or (1 if self.kind == "device_memory" else 8)
-        own = [(rank, card.index) for rank, card in cards_of(run) if card.host == self.host][:many]
+        own = [(rank, card.index) for rank, card in ranks_of(run) if card.host == self.host][:many]
         yield from error_lines.fails(world.ms(at_s, 20), run.job.id, own, error_lines.MISTAKES[self.kind])
         run.ended = True
 
     def expect(self, world: World) -> Expectation:
         """Nothing that touches hardware; a verdict on the job is welcome."""
-        return nothing(world, around(world, self.host), self.kind, "the user's own mistake", self.at)
+        what = "user_exception" if self.kind == "exception" else self.kind
+        return nothing(world, around(world, self.host), what, "the user's own mistake", self.at)
 
 
 @dataclass(slots=True)

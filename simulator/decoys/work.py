@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from sickbay.components import Kind, Name, name
 from simulator.decoys.kit import around, declare, nothing
 from simulator.faults.kit import host_name
-from simulator.faults.network import LeafReboot
 from simulator.faults.optics import carriers
+from simulator.faults.switch import LeafReboot
 from simulator.parts.cluster import Card
 from simulator.printing import host_lines, lines, site_lines
 from simulator.printing.lines import Printed
@@ -72,7 +72,8 @@ class OrderlyShutdown:
     def expect(self, world: World) -> Expectation:
         """A person: an incident of the kind `maintenance` is welcome, everything else is wrong."""
         hosts = {other for host in self.row(world) for other in around(world, host)}
-        return nothing(world, sorted(hosts), "orderly_shutdown", "shut down by a person", self.at)
+        title = "shut down by a person"
+        return nothing(world, sorted(hosts), "orderly_shutdown", title, self.at, away=self.row(world))
 
 
 @dataclass(slots=True)
@@ -101,7 +102,8 @@ class Maintenance:
     def expect(self, world: World) -> Expectation:
         """Nothing: it was declared."""
         hosts, ends = around(world, self.host), self.at + self.lasts_s
-        return nothing(world, hosts, "maintenance", "declared work on a host", self.at, ends=ends)
+        title = "declared work on a host"
+        return nothing(world, hosts, "maintenance", title, self.at, ends=ends, away=[self.host])
 
 
 @dataclass(slots=True)
@@ -148,7 +150,7 @@ class SwitchReboot:
             declare(world, [self.switch], at_s, self.at + self.away + 120, "new image")
             for host in self.under(world):
                 yield from end_job(host, at_s, world)
-        yield from LeafReboot(self.at + 15, self.leaf, self.away).tick(at_s, world)
+        yield from LeafReboot(at=self.at + 15, leaf=self.leaf, away=self.away).tick(at_s, world)
 
     @property
     def switch(self) -> Name:

@@ -5,16 +5,43 @@ time-out do so one time-out later, and they are the ones that waited.
 """
 
 from simulator.faults import (
-    card, cooling, facility, link, memory, modules, network, nic, optics, pause, program, storage, telemetry,
-)  # fmt: skip
+    card,
+    card_codes,
+    card_memory,
+    card_slow,
+    card_start,
+    card_told,
+    cooling,
+    cpu,
+    disk,
+    facility,
+    host,
+    link,
+    memory,
+    modules,
+    network,
+    nic,
+    optics,
+    pause,
+    pcie,
+    program,
+    scale_up,
+    software,
+    storage,
+    switch,
+    telemetry,
+    workload,
+)
 from simulator.faults.kit import Faults
 
 # Files of this folder, each with its FAULTS.
 FAMILIES = (
-    card, memory, network, nic, link, optics, modules, pause, storage, facility, cooling, program, telemetry,
+    card, card_memory, card_codes, card_slow, card_start, card_told, scale_up, pcie, cpu, disk, host, memory,
+    network, switch, nic, link, optics, modules, pause, storage, facility, cooling, program, software, workload,
+    telemetry,
 )  # fmt: skip
 FAULTS: Faults = {name: made for family in FAMILIES for name, made in family.FAULTS.items()}
 
 # What switches, modules and units of power and cooling tell: a demo of hosts and jobs alone does not show these.
-SITE = (nic, link, optics, modules, pause, storage, facility, cooling, telemetry)
-OF_THE_SITE = frozenset(name for family in SITE for name in family.FAULTS)
+SITE = (network, nic, link, optics, modules, pause, storage, facility, cooling, telemetry)
+OF_THE_SITE = frozenset(name for family in (*SITE, switch) for name in family.FAULTS) - {"switch_down"}

@@ -1,12 +1,10 @@
-"""Faults of one accelerator or of the link that it hangs on."""
+"""Faults of one accelerator that take it from its host, or make it slow by heat."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from sickbay.components import Kind, name
 from sickbay.messages import Action
 from simulator.faults.kit import TAKE_OUT, Faults, blind, of_card, stall
-from simulator.parts.cables import HOST
 from simulator.parts.cluster import Card
 from simulator.printing import lines
 from simulator.printing.lines import Printed
@@ -87,44 +85,8 @@ class Thermal:
                         faults={"accelerator_thermal", "accelerator_slow"})  # fmt: skip
 
 
-@dataclass(slots=True)
-class NarrowBus:
-    """A card whose host link has run at half width since boot: nothing ever changes (night 5 b).
-
-    `sends_pause`: share of a second; then the link narrows at `at`, and the adapter beside it cannot drain (night 5 a).
-    """
-
-    at: int
-    card: Card
-    share: float = 0.05
-    sends_pause: float = 0.0
-
-    def tick(self, at_s: int, world: World) -> Iterator[Printed]:
-        """See the class."""
-        if self.sends_pause and at_s < self.at:
-            return
-        row = world.cluster.row(self.card.component)
-        world.now.lanes[row] = 8
-        if self.sends_pause:
-            world.now.cables.pauses[row, HOST] = self.sends_pause
-            world.now.cables.stalled[row] = 1.0
-        if run := world.run_on(self.card.host):
-            run.slow["bus"] = self.share
-        yield from ()
-
-    def expect(self, world: World) -> Expectation:
-        """The card or its link, by the width alone."""
-        seen = of_card(world, self.card, "pcie_degraded", "PCIe x8 since boot", 0,
-                        frozenset({Action.WATCH, *TAKE_OUT}))  # fmt: skip
-        links = {
-            name(Kind.PCIE, self.card.host, pci) for pci in (self.card.pci, self.card.pci + ".0", self.card.root_pci)
-        }
-        return replace(seen, touched=seen.touched | links, components=seen.components | links)
-
-
 FAULTS: Faults = {
     "accelerator_off_bus": OffBus,
     "accelerator_firmware_hang": FirmwareHang,
     "accelerator_thermal": Thermal,
-    "pcie_degraded": NarrowBus,
 }

@@ -28,7 +28,9 @@ class Uncorrectable(OnCard):
         if self.on(at_s):
             row = self.row(world)
             if at_s == self.at:
-                world.now.overlay.count("accelerator", "memory_uncorrected_total", row, max(1, round(4 * self.severity)))
+                world.now.overlay.count(
+                    "accelerator", "memory_uncorrected_total", row, max(1, round(4 * self.severity))
+                )
             if self.vendor == "nvidia" and self.coded:
                 world.now.overlay.put("accelerator", "last_error_code", row, UNCONTAINED)
         run = self.run(world)

@@ -43,7 +43,9 @@ class ModuleHot(Lasting):
 
     def expect(self, world: World) -> Expectation:
         """The module: what cools it is to be looked at."""
-        return of_module(self, world, self.card, HOST, "optic_fault", "module too warm", {"stop_job", "isolate_port"})
+        never = {"stop_job", "isolate_port"}
+        care = LOOK | {Action.WATCH}
+        return of_module(self, world, self.card, HOST, "optic_fault", "module too warm", never, care)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -42,6 +42,7 @@ class AdapterDies(Lasting):
             return
         world.now.port_up[row] = False
         world.now.cables.dark.add((row, HOST))
+        world.now.cables.out.add((row, HOST))  # the driver reads no module of a dead adapter
         if since == DEAD_S:
             if self.severity >= 0.5:
                 yield from lines.firmware_dead(world.ms(at_s, 110), self.card)

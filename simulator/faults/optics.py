@@ -14,7 +14,7 @@ from simulator.parts.cables import HOST, LEAF, mates, optic, serial
 from simulator.parts.cluster import Card
 from simulator.printing import cable_lines, lines
 from simulator.printing.lines import Printed
-from simulator.truth.expectation import Expectation
+from simulator.truth.expectation import TAKING, Expectation
 from simulator.workload.run import Run
 from simulator.world import World
 
@@ -167,13 +167,16 @@ class DeadLaser(Lasting):
 
 def of_module(
     what: Lasting, world: World, card: Card, side: int, fault: str, title: str, more: Collection[str] = (),
-    seen_s: int = 0,
+    actions: frozenset[Action] = LOOK,
 ) -> Expectation:  # fmt: skip
-    """The right answer for one module: looked at, and nobody's host drained for it."""
+    """The right answer for one module: looked at, and nobody's host drained for it.
+
+    The adapter's driver calls the module in it by the adapter's own address.
+    """
+    names = {optic(card, side)} | ({name(Kind.OPTIC, card.host, card.nic_pci)} if side == HOST else set())
     return what.truth(
-        world, title, fault=fault, family="link", verdicts=COMPONENT, components={optic(card, side)},
-        faults={"optic_fault"}, actions=LOOK, touched=bystanders(card, world), forbidden=NEVER | {*more},
-        seen_s=seen_s,
+        world, title, fault=fault, family="link", verdicts=COMPONENT, components=names, faults={"optic_fault"},
+        actions=actions, touched=bystanders(card, world), forbidden=NEVER | {*more},
     )  # fmt: skip
 
 
@@ -231,7 +234,8 @@ class PortClosed:
         """Nothing."""
         return Expectation(
             name="port_closed", title="port closed by a person", at_ms=world.ms(self.at),
-            touched=frozenset(bystanders(self.card, world)),
+            touched=frozenset(bystanders(self.card, world)), forbidden=TAKING, family="work",
+            exonerated=frozenset(one for one in bystanders(self.card, world) if not one.startswith("job:")),
         )  # fmt: skip
 
 

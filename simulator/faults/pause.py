@@ -3,31 +3,34 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from sickbay.components import Kind, Name, name
 from sickbay.messages import Action
 from simulator.faults.kit import COMPONENT, Faults, host_name, job_name
 from simulator.faults.lasting import Lasting
 from simulator.parts.cables import HOST, LEAF
 from simulator.parts.cluster import Card, Cluster
+from simulator.parts.uplinks import spines, uplinks_of
 from simulator.printing import cable_lines
 from simulator.printing.lines import Printed
-from simulator.truth.expectation import Expectation
+from simulator.truth.expectation import TAKING, Expectation
 from simulator.world import World
-
-SPINE = "spine-01"
 
 
 def everybody(world: World) -> set[Name]:
     """All hosts, ports, switches and jobs."""
     cluster = world.cluster
     ends = {end for card in cluster.cards for end in (card.port, card.switch_port)}
-    switches = {name(Kind.SWITCH, leaf) for leaf in (*cluster.leaves, SPINE)}
+    switches = {name(Kind.SWITCH, switch) for switch in (*cluster.leaves, *spines(cluster))}
     return {*map(host_name, cluster.hosts), *ends, *switches, *map(job_name, world.runs.values())}
 
 
-def hold(world: World, held: list[int], least: float = 0.6, most: float = 0.99) -> None:
+def hold(
+    world: World, held: list[int], least: float = 0.6, most: float = 0.99, rng: np.random.Generator | None = None
+) -> None:
     """The switches make these cards' adapters wait."""
-    shares = world.rng.uniform(least, most, len(held))
+    shares = (rng or world.rng).uniform(least, most, len(held))
     world.now.cables.pauses |= {(row, LEAF): float(share) for row, share in zip(held, shares, strict=True)}
 
 
@@ -53,23 +56,22 @@ class PauseStorm(Lasting):
         world.now.cables.stalled[own] = share
         world.now.cables.pauses[own, HOST] = 0.97 * share
         hold(world, [row for row, card in enumerate(world.cluster.cards) if card.host != self.card.host],
-             0.6 * share, 0.99 * share)  # fmt: skip
+             0.6 * share, 0.99 * share, self.rng(at_s))  # fmt: skip
         for run in world.runs.values():
             if self.severity >= 0.5:
                 run.stalled = not run.ended
             else:
                 run.slow["pause"] = 0.8 * share
-        if self.watchdog and since == 0 and self.severity >= 0.5:
+        ethernet = self.card.fabric == "ethernet"  # the other kind has credits, and no such watchdog
+        if self.watchdog and ethernet and since == 0 and self.severity >= 0.5:
             yield cable_lines.pause_storm(world.ms(at_s, 310), self.card.leaf, self.card.leaf_port)
-            yield cable_lines.pause_storm(world.ms(at_s, 390), SPINE, f"Ethernet{8 * self._place(world)}")
+            for _, above in uplinks_of(world.cluster, self.card.leaf)[:1]:
+                yield cable_lines.pause_storm(world.ms(at_s, 390), above.spine, above.spine_port)
 
     def _let_go(self, world: World) -> None:
         for run in world.runs.values():
             run.stalled = False
             run.slow.pop("pause", None)
-
-    def _place(self, world: World) -> int:
-        return world.cluster.leaves.index(self.card.leaf)
 
     def expect(self, world: World) -> Expectation:
         """The one that sends, by direction; whoever receives is a victim."""
@@ -79,6 +81,15 @@ class PauseStorm(Lasting):
             actions=frozenset({Action.DRAIN_HOST}), touched=everybody(world),
             forbidden={"reset_device", "reset_board", "reboot_host", "cost_out_link"},
         )  # fmt: skip
+
+
+def _nobody(world: World, what: str, title: str, at: int) -> Expectation:
+    """Of a decoy: all are innocent, jobs are touched only."""
+    touched = everybody(world)
+    spared = frozenset(part for part in touched if not part.startswith(f"{Kind.JOB}:"))
+    return Expectation(
+        what, title, world.ms(at), frozenset(touched), exonerated=spared, forbidden=TAKING, family="shared"
+    )  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -98,7 +109,7 @@ class PauseFromAfar:
 
     def expect(self, world: World) -> Expectation:
         """Nobody here."""
-        return Expectation("pause_received", "pause from afar", world.ms(self.at), frozenset(everybody(world)))
+        return _nobody(world, "pause_received", "pause from afar", self.at)
 
 
 @dataclass(slots=True)
@@ -122,7 +133,7 @@ class Congestion:
 
     def expect(self, world: World) -> Expectation:
         """Nobody."""
-        return Expectation("congestion", "the network is full", world.ms(self.at), frozenset(everybody(world)))
+        return _nobody(world, "congestion", "the network is full", self.at)
 
 
 @dataclass(slots=True)
@@ -144,7 +155,7 @@ class PartialSweep:
 
     def expect(self, world: World) -> Expectation:
         """Nobody: what a sweep does not show is not gone."""
-        return Expectation("partial_sweep", "half a sweep", world.ms(self.at), frozenset(everybody(world)))
+        return _nobody(world, "partial_sweep", "half a sweep", self.at)
 
 
 FAULTS: Faults = {

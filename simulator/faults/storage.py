@@ -76,17 +76,15 @@ class StorageStall(Lasting):
 
     def expect(self, world: World) -> Expectation:
         """The target; its clients are innocent."""
-        return _of_target(self, world, self.target, self.waiting(world), "storage_stall", "a metadata server stalls",
-                          seen_s=2)  # fmt: skip
+        return _of_target(self, world, self.target, self.waiting(world), "storage_stall", "a server stalls", 2)
 
 
 def _of_target(
-    what: Lasting, world: World, target: str, runs: list[Run], fault: str, title: str, seen_s: int,
-    family: str = "shared",
-) -> Expectation:  # fmt: skip
+    what: Lasting, world: World, target: str, runs: list[Run], fault: str, title: str, seen_s: int
+) -> Expectation:
     touched = {job_name(run) for run in runs} | {host_name(host) for run in runs for host in run.job.hosts}
     return what.truth(
-        world, title, fault=fault, family=family, verdicts=SHARED, components={name(Kind.STORAGE, target)},
+        world, title, fault=fault, family="shared", verdicts=SHARED, components={name(Kind.STORAGE, target)},
         faults={"storage_stall"}, actions=CARE, touched=touched, forbidden=NEVER, seen_s=seen_s,
     )  # fmt: skip
 
@@ -109,8 +107,7 @@ class FilerSilent(StorageStall):
 
     def expect(self, world: World) -> Expectation:
         """The server."""
-        return _of_target(self, world, self.target, self.waiting(world), "storage_filer", "a file server is silent",
-                          seen_s=2)  # fmt: skip
+        return _of_target(self, world, self.target, self.waiting(world), "storage_filer", "a filer is silent", 2)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -153,8 +150,7 @@ class TargetSlow(Lasting):
 
 @dataclass(slots=True, kw_only=True)
 class ServerTakesOver(Lasting):
-    """A metadata server dies and its twin takes over: every client says that it lost it, and a minute or two later that
-    it is back. Who does I/O in that time waits."""
+    """A metadata server dies and its twin takes over: every client loses it, and has it back a minute or two later."""
 
     host: str
     target: str = "scratch-MDT0000"
@@ -164,20 +160,22 @@ class ServerTakesOver(Lasting):
     def tick(self, at_s: int, world: World) -> Iterator[Printed]:
         """See the class."""
         since, back = self.since(at_s), self.lasts_s or 95
+        if not 0 <= since <= back + 5:
+            return
         hosts = [host for run in world.runs.values() for host in run.job.hosts]
         for place, host in enumerate(hosts):
             if since == 3 + place % 6:
                 yield lines.storage_lost(world.ms(at_s, 13 * place % 1000), host, self.target)
             if since == back + place % 5:
                 yield lines.storage_back(world.ms(at_s, 17 * place % 1000), host, self.target)
-        if 0 <= since <= back:
+        if since <= back:
             for run in users(self.host, self.share * self.severity, world):
                 yield from wait(run, self.at, at_s, back, world)
 
     def expect(self, world: World) -> Expectation:
         """The server; all its clients are innocent, and wait."""
-        return _of_target(self, world, self.target, list(world.runs.values()), "storage_failover",
-                          "a metadata server is taken over", seen_s=3)  # fmt: skip
+        runs = list(world.runs.values())
+        return _of_target(self, world, self.target, runs, "storage_failover", "a server is taken over", 3)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -222,7 +222,7 @@ def monitor_fault(at: int, host: str, how: str = "", **settings: object) -> Happ
     """One of `MONITORS`; where it is not said, one that follows from the time and the host."""
     drawn = np.random.default_rng([at, sum(host.encode()), 0x30])
     chosen = how or str(drawn.choice(sorted(MONITORS)))
-    return MONITORS[chosen](at=at, host=host, **settings)  # type: ignore[arg-type,no-any-return]
+    return MONITORS[chosen](at=at, host=host, **settings)  # type: ignore[no-any-return]
 
 
 FAULTS: Faults = {

@@ -23,6 +23,7 @@ from simulator.parts.cables import (
 )  # fmt: skip
 from simulator.parts.cluster import Card, Cluster
 from simulator.parts.facility import HEADER, readings
+from simulator.parts.uplinks import spines, uplinks
 from simulator.world import Second
 
 MODULES_S, COUNTERS_S = 60, 10  # how often the loops read; modules are slow
@@ -95,10 +96,10 @@ class CableFiles:
                 text.append(date)
                 for row in range(*self.cluster.rows(host).indices(len(self.cluster.cards))):
                     text += _statistics(cables.statistics(row, HOST), self.cluster.cards[row])
-        ports = cables.leaf_ports(second.at_ms)
-        for line in readings(ports):
-            leaf = line.split(",")[1].partition(":")[2].split("/")[0]
-            self.texts.setdefault(f"{leaf}-ports.csv", [HEADER]).append(line)
+        for ports in (cables.leaf_ports(second.at_ms), cables.uplink_ports(second.at_ms)):
+            for line in readings(ports):
+                switch = line.split(",")[1].partition(":")[2].split("/")[0]
+                self.texts.setdefault(f"{switch}-ports.csv", [HEADER]).append(line)
 
 
 def _host_module(cables: Cables, row: int, card: Card) -> Iterator[str]:
@@ -188,12 +189,14 @@ def _statistics(counted: dict[str, int], card: Card) -> Iterator[str]:
 def cabling(cluster: Cluster) -> str:
     """The site's list of cables."""
     rows = [f"{card.host},{card.interface},{card.leaf},{card.leaf_port}" for card in cluster.cards]
+    rows += [f"{one.leaf},{one.leaf_port},{one.spine},{one.spine_port}" for one in uplinks(cluster)]
     return "\n".join(["a_device,a_port,b_device,b_port", *rows]) + "\n"
 
 
 def switches(cluster: Cluster) -> str:
     """The site's list of switches."""
     rows = [f"{leaf},rack-net-{place // 2 + 1:02d}" for place, leaf in enumerate(cluster.leaves)]
+    rows += [f"{spine},rack-net-00" for spine in spines(cluster)]
     return "\n".join(["switch,rack", *rows]) + "\n"
 
 

@@ -3,23 +3,16 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
 from sickbay.components import Name, parts_of
 from sickbay.schema import Samples
-from simulator.parts.cluster import MODEL, Card, Cluster
+from simulator.output import vendor_series
+from simulator.output.vendor_series import Metric
+from simulator.parts.cluster import Card, Cluster
+from simulator.parts.models import model
 from simulator.world import Second
-
-
-class Metric(NamedTuple):
-    """An exporter's name for a column, and what its value is multiplied by."""
-
-    name: str
-    column: str
-    factor: float = 1.0
-
 
 MIB = 2.0**20
 ACCELERATOR = (
@@ -94,7 +87,9 @@ class Recorder:
     def _up(self, host: str, told: Iterable[Samples], at_s: int) -> None:
         own = next((samples for samples in told if samples.table == "host"), None)
         source = own is not None and own.values["accelerator_source_up"][0] > 0
-        for job, port, up in (("dcgm", 9400, source), ("node", 9100, own is not None)):
+        card = self.cluster.of(host)[0]
+        name, at = ("dcgm", 9400) if vendor_series.usual(card) else vendor_series.scraped(card)
+        for job, port, up in ((name, at, source), ("node", 9100, own is not None)):
             key = f"{job}/{host}"
             self._labels[key] = {"instance": f"{host}:{port}", "job": job}
             self._values.setdefault("up", {}).setdefault(key, []).append((at_s, "1" if up else "0"))
@@ -104,12 +99,16 @@ class Recorder:
             labels = self._labels.setdefault(component, {}) or self._labels[component]
             labels.update(labels_of(samples.table, component, self._cards))
             for metric in self._metrics(samples.table, component):
+                if metric.column not in samples.values:
+                    continue
                 value = float(samples.values[metric.column][row]) * metric.factor
                 if not np.isnan(value):  # an exporter drops a blank: the series has a hole
                     series = self._values.setdefault(metric.name, {}).setdefault(component, [])
                     series.append((at_s, number(value)))
 
     def _metrics(self, table: str, component: Name) -> tuple[Metric, ...]:
+        if table == "accelerator" and not vendor_series.usual(self._cards[component]):
+            return vendor_series.series(model(self._cards[component].model).maker)
         rdma = table == "port" and self._cards[component].fabric == "infiniband"
         return RDMA_PORT if rdma else SERIES[table]
 
@@ -134,10 +133,13 @@ def labels_of(table: str, component: Name, cards: Mapping[Name, Card]) -> dict[s
         return {"instance": f"{host}:9100", "job": "node", "device": card.rdma, "port": "1"}
     if table == "port":
         return {"instance": f"{host}:9100", "job": "node", "device": card.interface}
+    if not vendor_series.usual(card):
+        job, port = vendor_series.scraped(card)
+        return {"instance": f"{host}:{port}", "job": job, **vendor_series.labels(card)}
     return {
         "instance": f"{host}:9400", "job": "dcgm", "Hostname": host, "gpu": str(card.index),
         "device": f"nvidia{card.index}", "UUID": card.uuid, "pci_bus_id": f"0000{card.pci.upper()}.0",
-        "modelName": MODEL,
+        "modelName": model(card.model).title,
     }  # fmt: skip
 
 

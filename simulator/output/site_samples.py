@@ -1,4 +1,4 @@
-"""What is told of a site beside the hosts' own sensors: both ends of cables, power and cooling, each by who reads it."""
+"""What is told of a site beside the hosts' own sensors: both ends of cables, power and cooling, by who reads it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -21,8 +21,8 @@ OF_ADAPTERS = ("corrected_bits_total", "received_bits_total", "rx_pause_total", 
 def told_with(second: Second, at_s: int) -> tuple[Told, Mapping[str, tuple[Samples, ...]]]:
     """What hosts told in a second with what they read of their cables, and what switches and units told, by sender."""
     told, cables = second.samples, second.cables
-    if not isinstance(told, Told) or cables is None:
-        raise ValueError("no columns or no cables in this second")
+    if cables is None:
+        raise ValueError("nobody reads cables in this second")
     told, others = _with_adapters(told, cables, second.at_ms), dict[str, list[Samples]]()
     for one in _read(second, cables, at_s):
         for sender, samples in by_sender(one):
@@ -37,6 +37,7 @@ def _read(second: Second, cables: Cables, at_s: int) -> Iterator[Samples]:
         yield cables.modules(second.at_ms)
     if at_s % COUNTERS_S == 0:
         yield cables.leaf_ports(second.at_ms)
+        yield cables.uplink_ports(second.at_ms)
         yield from second.site
 
 

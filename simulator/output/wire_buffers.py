@@ -139,7 +139,7 @@ class Buffers:
     def seal(self, places: Sequence[int], sequence: NDArray[np.uint64], sent_ms: int) -> Iterator[memoryview]:
         """The frames of some of the hosts. `sequence` uint64 [hosts]. They are good until the next `fill`."""
         self._frames.sequence[:, 0], self._frames.sent_ms[:] = sequence, sent_ms
-        whole = memoryview(self._buffer)
+        whole = self._buffer.data
         for place in places:
             frame = whole[place : place + 1].cast("B")[: self.size]
             seal(frame)

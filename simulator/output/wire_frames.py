@@ -157,8 +157,8 @@ class _Group:
         matrices, name = [matrix_of(one) for one in told], self._buffers.names[place]
         self.values += sum(one.gauges.size + one.counters.size for one in matrices)
         layouts.update({one.layout.id: one.layout for one in matrices if one.layout.id not in layouts})
-        numbered = {"sequence": int(self._sequence[place]), "incarnation": 1 + int(self.hosts[place])}
-        return name, wire.encode(name, matrices, sent_ms=sent_ms, **numbered)
+        sequence, incarnation = int(self._sequence[place]), 1 + int(self.hosts[place])
+        return name, wire.encode(name, matrices, sequence=sequence, incarnation=incarnation, sent_ms=sent_ms)
 
 
 def _joined(told: Iterable[Samples]) -> Iterator[Samples]:

@@ -5,6 +5,7 @@ those of that kind. Errors are counted at the receiver; the ratio before correct
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from sickbay.components import Kind, Name, name
 from sickbay.schema import Samples
 from simulator.parts.cluster import Card, Cluster
+from simulator.parts.uplinks import Uplinks
 
 Floats = NDArray[np.float64]
 LANES = 4
@@ -40,8 +42,11 @@ class Strain:
     silent: set[str] = field(default_factory=set)  # switches that tell nothing
     noise_db: dict[End, float] = field(default_factory=dict)  # the receiver errs as if so much light were lost
     warmer: dict[End, float] = field(default_factory=dict)  # degrees above the module's own usual temperature
-    out: set[End] = field(default_factory=set)  # no module stands in that end
+    out: set[End] = field(default_factory=set)  # no module is read at that end: none is there, or nobody answers for it
     swapped: dict[int, int] = field(default_factory=dict)  # row -> row at whose place of the switch its cable ends
+    uplinks_down: set[int] = field(default_factory=set)  # rows of `uplinks`
+    uplink_weights: dict[int, float] = field(default_factory=dict)  # row: how much the hashing prefers it, 1 = even
+    uplink_counted: dict[tuple[int, int, str], float] = field(default_factory=dict)  # row, 0 leaf or 1 spine, column
     counted: dict[tuple[int, int, str], float] = field(default_factory=dict)  # row, end, column of ports: new counts
 
     def count(self, row: int, side: int, column: str, more: float) -> None:
@@ -72,11 +77,12 @@ class Cables:
         self._counters = {word: np.zeros((2, n)) for word in (*words, *COUNTED)}
         self._counters["corrected"] += self.rng.uniform(1e9, 1e12, (2, n))
         self._counters["bits"] += self.rng.uniform(1e17, 4e17, (2, n))
-        self._was_up = np.ones(n, bool)
+        self._was_up, self.uplinks = np.ones(n, bool), Uplinks(cluster, seed)
         self.light, self.silent, self._now = self._shine(Strain()), frozenset[str](), Strain()
 
-    def tick(self, now: Strain, up: NDArray[np.bool_]) -> None:
-        """One second: light, then what it lets the ports count. `up`: per card."""
+    def tick(self, now: Strain, up: NDArray[np.bool_], moved: Floats | None = None) -> None:
+        """One second: light, then what it lets the ports count. `up`: per card; `moved`: bytes of each card's port."""
+        self.uplinks.tick(now, np.zeros(len(up)) if moved is None else np.where(up, moved, 0.0))
         self.light, self.silent, self._now = self._shine(now), frozenset(now.silent), now
         counters, n = self._counters, len(up)
         lost = np.clip(self._arriving(self._power, now) - self.light.received, 0, 8)
@@ -129,20 +135,24 @@ class Cables:
         return float(self._warmth[side, row]) + self._now.warmer.get((row, side), 0.0)
 
     def present(self, row: int, side: int) -> bool:
-        """A module stands in that end."""
+        """A module is read at that end."""
         return (row, side) not in self._now.out
 
     def statistics(self, row: int, side: int) -> dict[str, int]:
         """What the port at that end has counted, by words of this module."""
         return {word: int(values[side, row]) for word, values in self._counters.items()}
 
+    @cached_property
+    def _modules(self) -> list[tuple[Name, int, int]]:
+        """Names of all modules, with their end and row."""
+        return [(optic(card, side), side, row) for row, card in enumerate(self.cluster.cards) for side in (HOST, LEAF)]
+
     def modules(self, at_ms: int) -> Samples:
         """The optic table of both ends, of those that tell anything; the weakest lane stands for all."""
         told = [
-            (optic(card, side), side, row)
-            for row, card in enumerate(self.cluster.cards)
-            for side in (HOST, LEAF)
-            if (side == HOST or card.leaf not in self.silent) and self.present(row, side)
+            (module, side, row)
+            for module, side, row in self._modules
+            if (side == HOST or self.cluster.cards[row].leaf not in self.silent) and self.present(row, side)
         ]
         columns = {
             "rx_power_dbm": np.array([self.light.received[side, row].min() for _, side, row in told]),
@@ -155,6 +165,10 @@ class Cables:
         """The port table of the switches' own ends, of those that tell anything."""
         told = [row for row, card in enumerate(self.cluster.cards) if card.leaf not in self.silent]
         return self._ports(told, LEAF, at_ms)
+
+    def uplink_ports(self, at_ms: int) -> Samples:
+        """The port table of both ends of the links between switches."""
+        return self.uplinks.ports(at_ms, self.silent)
 
     def host_ports(self, at_ms: int) -> Samples:
         """The port table of the hosts' ends, as far as drivers' statistics tell it."""

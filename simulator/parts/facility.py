@@ -32,16 +32,11 @@ class Fed(NamedTuple):
     manager: Name  # the management switch of the rack
 
 
-def rack_of(host: str) -> str:
-    """The rack in a host's name."""
-    return host.rpartition("-n")[0] or host
-
-
 def feeds(cluster: Cluster, each: int = 1) -> dict[str, Fed]:
     """What each rack hangs on; `each`: units that feed a rack."""
     racks: dict[str, list[str]] = {}
-    for host in cluster.hosts:
-        racks.setdefault(rack_of(host), []).append(host)
+    for host, rack in zip(cluster.hosts, cluster.racks, strict=True):
+        racks.setdefault(rack, []).append(host)
     return {
         rack: Fed(
             tuple(hosts),

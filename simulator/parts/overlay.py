@@ -58,14 +58,15 @@ class Overlay:
             if which == table:
                 added.setdefault(column, np.zeros(size))[rows] += more
         for column, total in added.items():
-            columns[column] = columns.get(column, 0.0) + total
+            # Whoever tells a column that nobody else has tells it of the rows that it counted for.
+            columns[column] = columns[column] + total if column in columns else np.where(total > 0, total, np.nan)
         for which, column, rows, factor in self._scaled:
             if which == table:
-                columns[column] = np.array(columns.get(column, np.zeros(size)), float)
+                columns[column] = np.array(columns.get(column, np.full(size, np.nan)), float)
                 columns[column][rows] *= factor
         for which, column, rows, value in self._put:
             if which == table:
-                columns[column] = np.array(columns.get(column, np.zeros(size)), float)
+                columns[column] = np.array(columns.get(column, np.full(size, np.nan)), float)
                 columns[column][rows] = value
         for which, names, rows in self._frozen if last else ():
             for column in (set(names or columns) & set(columns) & set(last or ())) if which == table else ():

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.parts import models
 from simulator.parts.cables import Strain
 from simulator.parts.cluster import Cluster
 from simulator.parts.overlay import Columns, Floats, Overlay
@@ -18,6 +19,8 @@ class Conditions:
     mode: NDArray[np.int64]
     pace: Floats
     clock: Floats  # factor on the clock
+    load: Floats  # work in a step, of the mode's: phases, stages and uneven shares of a job (see `workload.cycle`)
+    flow: Floats  # bytes to the network and the host, likewise
     heat: Floats  # degrees above what the load explains
     throttled: Floats  # share of the second that heat holds the clock back
     lanes: Floats
@@ -42,7 +45,8 @@ def calm(cluster: Cluster) -> Conditions:
     """Conditions with nothing wrong and nothing running."""
     n, h = len(cluster.cards), len(cluster.hosts)
     return Conditions(
-        mode=np.zeros(n, np.int64), pace=np.ones(n), clock=np.ones(n), heat=np.zeros(n), throttled=np.zeros(n),
+        mode=np.zeros(n, np.int64), pace=np.ones(n), clock=np.ones(n), load=np.ones(n), flow=np.ones(n),
+        heat=np.zeros(n), throttled=np.zeros(n),
         lanes=np.full(n, 16.0), port_up=np.ones(n, bool), seen=np.ones(n, bool), source_up=np.ones(h, bool),
         host_up=np.ones(h, bool), memory_free=np.full(h, 0.78), replays=np.zeros(n), memory_errors=np.zeros(h),
         kills=np.zeros(h), skew_ms=np.zeros(h, np.int64),
@@ -56,7 +60,7 @@ class Sensors:
     """
 
     def __init__(self, cluster: Cluster, seed: int, boot_s: float, which: range | None = None) -> None:
-        self.which = range(len(cluster.hosts)) if which is None else which
+        self.which, self._cluster = range(len(cluster.hosts)) if which is None else which, cluster
         starts = range(self.which.start, self.which.stop, SHELF)
         self._shelves = [Shelf(cluster, seed, boot_s, start, min(start + SHELF, self.which.stop)) for start in starts]
         self._sizes = {"accelerator": len(cluster.cards), "port": len(cluster.cards), "host": len(cluster.hosts)}
@@ -80,12 +84,13 @@ class Sensors:
         columns = {column: self._whole(table, column, pieces) for column in pieces[0][1]}
         built = self._as_built(table, columns)
         told = now.overlay.over(table, built, self._added[table], self._last.get(table))
+        told = models.blanked(self._cluster, table, told)
         self._last[table] = told
         return told
 
     def _as_built(self, table: str, columns: Columns) -> Columns:
         """Levels and columns of each card's own model. A changed column must be a new array: constants are shared."""
-        return columns
+        return models.fitted(self._cluster, table, columns)
 
     def _whole(self, table: str, column: str, pieces: list[tuple[slice, Piece]]) -> Floats:
         """One column of all rows; a constant is one number seen from all of them."""

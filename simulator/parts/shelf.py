@@ -12,6 +12,7 @@ from simulator.workload.run import Mode
 if TYPE_CHECKING:
     from simulator.parts.physics import Conditions
 
+RISES = 225.0  # megahertz that the clock gains where there is no work, up to its highest
 SHELF = 256  # hosts: columns of 2,048 cards take half a megabyte
 Piece: TypeAlias = dict[str, Floats | float]  # columns of a shelf's rows; a float stands for all of them
 
@@ -37,13 +38,14 @@ class Shelf:
 
     def accelerators(self, now: "Conditions") -> Piece:
         """The accelerator table for one second."""
-        mode, pace, slowed, throttled = (
-            values[self.cards] for values in (now.mode, now.pace, now.clock, now.throttled)
+        mode, pace, slowed, throttled, load = (
+            values[self.cards] for values in (now.mode, now.pace, now.clock, now.throttled, now.load)
         )
         noise = self.rng.standard_normal(out=self._noise)
         steps = mode == Mode.STEP
-        work = np.where(steps, pace / slowed, 1.0)  # who is slow is busy all the time; others wait
-        clock = CLOCK[mode] * slowed * self._speed + np.where(steps, 6.0 * noise[0], 0.0)
+        work = np.where(steps, pace / slowed * load, 1.0)  # who is slow is busy all the time; others wait
+        rises = RISES * np.clip(1.0 - load, 0.0, 1.0)
+        clock = CLOCK[mode] * slowed * self._speed + np.where(steps, 6.0 * noise[0] + rises, 0.0)
         watts = POWER[mode] * self._power * (1 + 0.015 * noise[1])
         watts = np.where(steps, watts * (0.55 + 0.45 * work) * (0.4 + 0.6 * slowed), watts)
         self._celsius += (32 + 0.052 * watts + self._warmth + now.heat[self.cards] - self._celsius) / 20 + 0.1 * noise[
@@ -53,7 +55,9 @@ class Shelf:
         self._counters["heat"] += throttled * 1e9
         self._counters["replays"] += now.replays[self.cards]
         traffic = np.where(steps, pace, 1.0) * (1 + 0.03 * noise[3])
-        celsius, bus, scale_up = np.round(self._celsius), BUS[mode] * traffic, SCALE_UP[mode] * traffic
+        scale_up = SCALE_UP[mode] * traffic * load  # tensor groups talk while they compute
+        traffic = np.where(steps, traffic * now.flow[self.cards], traffic)
+        celsius, bus = np.round(self._celsius), BUS[mode] * traffic
         return {
             "utilisation_ratio": UTILISATION[mode],
             "compute_active_ratio": np.clip(COMPUTE[mode] * (1 + 0.01 * noise[4]), 0, 1),
@@ -92,7 +96,8 @@ class Shelf:
         """The port table for one second."""
         mode, up = now.mode[self.cards], now.port_up[self.cards]
         noise = self.rng.standard_normal(out=self._noise[0])
-        moved = np.where(up, NETWORK[mode] * np.clip(now.pace[self.cards] * (1 + 0.04 * noise), 0, None), 0.0)
+        pace = now.pace[self.cards] * now.flow[self.cards]
+        moved = np.where(up, NETWORK[mode] * np.clip(pace * (1 + 0.04 * noise), 0, None), 0.0)
         counters, changed = self._counters, up != self._was_up
         counters["moved"] += np.round(moved)
         counters["fec"] += np.round(np.where(up, 900 + 200 * np.abs(noise), 0.0))

@@ -28,9 +28,9 @@ def peer_complains(at_ms: int, card: Card) -> Printed:
 
 
 def link_errs(at_ms: int, card: Card, link: int) -> Printed:
-    """Errors on a link that it got over."""
-    words = "(0x00000021 0x00000020 0x00000000 0x00000000 0x00000000 0x00000000 0x00000000)"
-    return xid(at_ms, card, 144, f"SAW_MVB Nonfatal XC0 i0 Link {link:02d} {words}")
+    """A link that lost its signal for a moment and was trained again."""
+    words = "(0x00400021 0x00000000 0x00000000 0x00000000 0x00000000 0x00000000 0x00000000)"
+    return xid(at_ms, card, 149, f"NETIR_LINK_EVT Nonfatal XC0 i0 Link {link:02d} {words}")
 
 
 def switch_dies(at_ms: int, host: str, link: int) -> Iterator[Printed]:
@@ -52,11 +52,11 @@ def switch_dies(at_ms: int, host: str, link: int) -> Iterator[Printed]:
 def switch_errs(at_ms: int, host: str, link: int) -> Iterator[Printed]:
     """A switch of the board sent something again."""
     text = (
-        f"nvidia-nvswitch1: SXid (PCI:{SWITCH_PCI}.0): 12028, Non-fatal, Link {link:02d} egress non-posted PRIV error"
+        f"nvidia-nvswitch1: SXid (PCI:{SWITCH_PCI}.0): 20001, Non-fatal, Link {link:02d} TX Replay Error"
     )
     yield kernel(at_ms, host, text)
     text = (
-        "detected NVSwitch non-fatal error 12028 on NodeId 0 on NVSwitch pci bus id 00000000:9C:00.0 physical id 2 "
+        "detected NVSwitch non-fatal error 20001 on NodeId 0 on NVSwitch pci bus id 00000000:9C:00.0 physical id 2 "
         f"port {link}"
     )
     yield of_program(at_ms + 35, host, MANAGER, text)

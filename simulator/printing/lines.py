@@ -159,7 +159,8 @@ def iteration(
         f" [{local(at_ms)}] iteration {step:8d}/  500000 | consumed samples: {step * batch:12d} | "
         f"elapsed time per iteration (ms): {duration_ms:.1f} | throughput per GPU (TFLOP/s/GPU): {teraflops:.1f} | "
         f"learning rate: 1.200000E-04 | global batch size: {batch:5d} | lm loss: {loss:.6E} | loss scale: 1.0 | "
-        f"grad norm: {0.412 * gradient:.3f} | number of skipped iterations:   0 | number of nan iterations:   {wrong} |",
+        f"grad norm: {0.412 * gradient:.3f} | number of skipped iterations:   0 | "
+        f"number of nan iterations:   {wrong} |",
     )
 
 
@@ -170,6 +171,12 @@ def checkpoint(at_ms: int, job_id: str, step: int, *, begins: bool) -> Printed:
         if begins
         else f"  successfully saved checkpoint from iteration {step:7d} to /checkpoints/{job_id}"
     )
+    return job(at_ms, job_id, text)
+
+
+def evaluation(at_ms: int, job_id: str, step: int) -> Printed:
+    """Megatron-LM's word after an evaluation."""
+    text = f" validation loss at iteration {step} | lm loss value: 2.013412E+00 | lm loss PPL: 7.488E+00 |"
     return job(at_ms, job_id, text)
 
 

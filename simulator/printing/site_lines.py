@@ -106,3 +106,17 @@ def node_failed(at_ms: int, job_id: str, host: str) -> Printed:
     stamp = moment(at_ms).strftime("%Y-%m-%dT%H:%M:%S")
     text = f"slurmstepd: error: *** JOB {job_id} ON {host} CANCELLED AT {stamp} DUE TO NODE FAILURE, SEE SLURMCTLD LOG"
     return Printed(at_ms, "job", f"{text} FOR DETAILS ***", job=job_id, dated=True)
+
+
+def fewer_cards(at_ms: int, host: str, has: int, should: int) -> Printed:
+    """slurmctld counts fewer accelerators than its own file says."""
+    stamp = moment(at_ms).strftime("%Y-%m-%dT%H:%M:%S.000")
+    text = f"Setting node {host} state to INVAL with reason:gres/gpu count reported lower than configured"
+    return Printed(at_ms, "scheduler", f"[{stamp}] error: {text} ({has} < {should})", dated=True)
+
+
+def prolog_failed(at_ms: int, host: str) -> Printed:
+    """slurmctld takes a host out because its prolog failed."""
+    stamp = moment(at_ms).strftime("%Y-%m-%dT%H:%M:%S.000")
+    text = f"validate_node_specs: Prolog or job env setup failure on node {host}, draining the node"
+    return Printed(at_ms, "scheduler", f"[{stamp}] error: {text}", dated=True)

@@ -99,10 +99,10 @@ def _wrong(expected: Expectation, incident: Incident) -> str:
     return _harm(incident, {host for part in expected.components if (host := host_of(part))})
 
 
-def _harm(incident: Incident, hosts: Collection[str]) -> str:
-    """What the plan does to anything outside of `hosts`."""
+def _harm(incident: Incident, hosts: Collection[str], forbidden: Collection[str] = ()) -> str:
+    """What the plan does to anything outside of `hosts`, or by a forbidden verb."""
     for step in incident.plan:
-        if step.do in TAKING and host_of(step.target) not in hosts:
+        if step.do in TAKING and (host_of(step.target) not in hosts or step.do in forbidden):
             return f"plans {step.do} of {step.target}"
     return ""
 
@@ -112,6 +112,6 @@ def _decoy(expected: Expectation, about: Sequence[Incident]) -> Score:
     if harm:
         return Score(expected, harm, False, f"{harm.action} of {harm.component} for nothing")
     for incident in about:
-        if planned := _harm(incident, ()):
+        if planned := _harm(incident, {host_of(part) or "" for part in expected.components}, expected.forbidden):
             return Score(expected, incident, False, f"{planned} for nothing")
     return Score(expected, about[0] if about else None, True, "")

@@ -168,6 +168,7 @@ def _kept(second: Second, site: bool) -> _Kept:
     if site and second.cables:
         at_ms = second.at_ms
         more = (*second.site, second.cables.modules(at_ms), second.cables.leaf_ports(at_ms))
+        more = (*more, second.cables.uplink_ports(at_ms))
         tables |= {f"{one.table}#{place}": _of_samples(one) for place, one in enumerate(more)}
         tables["port#wire"] = _of_samples(second.cables.host_ports(at_ms))
     return _Kept(tables, second.lines)
@@ -204,7 +205,7 @@ _Table = tuple[list[Name], dict[str, Values]]
 
 
 def _differ(before: _Table | None, after: _Table | None) -> Iterator[tuple[Name, str]]:
-    """Component and column of all that differs. A column that one run does not have reads 0 there, or nothing."""
+    """Component and column of all that differs. Where one run does not have a column, a counter has counted nothing."""
     names, old = before or ([], {})
     others, new = after or ([], {})
     if names != others:
@@ -218,7 +219,7 @@ def _differ(before: _Table | None, after: _Table | None) -> Iterator[tuple[Name,
         if a is None or b is None:
             given = b if a is None else a
             assert given is not None
-            unlike = ~(np.isnan(given) | (given == 0.0))
+            unlike = ~(np.isnan(given) | ((given == 0.0) & column.endswith("_total")))
         else:
             unlike = ~((a == b) | (np.isnan(a) & np.isnan(b)))
         yield from ((names[row], column) for row in np.nonzero(unlike)[0].tolist())

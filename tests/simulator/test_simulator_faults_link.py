@@ -25,7 +25,7 @@ def test_a_links_fault_shows_at_its_ends_and_its_job_alone(fault: str, severity:
 
 @pytest.mark.parametrize("fault", sorted(FAULTS))
 def test_every_line_of_it_is_read(fault: str) -> None:
-    seen, card = seen_at(fault, severity=1.0)
+    seen, _ = seen_at(fault, severity=1.0)
     assert misunderstood(seen) == []
     kinds = {event.kind for event in seen.events("kernel", "switch")}
     assert kinds <= {"port.down", "port.up"}
@@ -57,17 +57,17 @@ def test_a_dead_port_of_a_switch_leaves_the_light_as_it_was() -> None:
 
 
 def test_the_job_dies_of_a_link_that_is_gone_and_lives_on_where_it_is_back_in_time() -> None:
-    gone, card = seen_at("link_down", timeout_s=50)
+    gone, _ = seen_at("link_down", timeout_s=50)
     kinds = [event.kind for event in gone.events("job")]
     assert kinds.count("path.retry_exceeded") == 2
     assert min(at_s for at_s, line in gone.added if "RETRY_EXC" in line.text) == AT + PATIENCE_S + 6
-    back, _ = seen_at("link_down", lasts_s=PATIENCE_S - 10)
+    back, card = seen_at("link_down", lasts_s=PATIENCE_S - 10)
     assert not {event.kind for event in back.events("job")} & {"path.retry_exceeded", "rank.collective_timeout"}
-    assert back.changed("port")[back.target.port]["up"] == (AT, AT + PATIENCE_S - 11)  # type: ignore[union-attr]
+    assert back.changed("port")[card.port]["up"] == (AT, AT + PATIENCE_S - 11)
 
 
 def test_a_flap_comes_and_goes_and_fewer_times_where_it_is_hard_to_see() -> None:
-    seen, card = seen_at("link_flap", severity=1.0, every_s=7)
+    seen, _ = seen_at("link_flap", severity=1.0, every_s=7)
     few, _ = seen_at("link_flap", severity=0.2, every_s=7)
     downs = [sum(event.kind == "port.down" for event in one.events("kernel")) for one in (seen, few)]
     assert downs == [6, 2]

@@ -32,7 +32,11 @@ def test_every_line_of_it_is_read_as_what_it_is_and_of_whom(fault: str) -> None:
     assert misunderstood(seen) == []
     events = seen.events("kernel")
     assert {event.kind for event in events} == SAYS[fault]
-    assert {event.component for event in events} <= {adapter(card), card.port, name(Kind.NIC, card.host, card.interface)}
+    assert {event.component for event in events} <= {
+        adapter(card),
+        card.port,
+        name(Kind.NIC, card.host, card.interface),
+    }
     assert {line.host for _, line in seen.added if line.source == "kernel"} == {card.host}
 
 

@@ -14,7 +14,7 @@ FAULTS = {**optics.FAULTS, **modules.FAULTS}
 @pytest.mark.parametrize("fault", sorted(FAULTS))
 @pytest.mark.parametrize("severity", [1.0, 0.2])
 def test_a_modules_fault_shows_at_its_links_alone(fault: str, severity: float) -> None:
-    seen, card = seen_at(fault, severity=severity)
+    seen, _ = seen_at(fault, severity=severity)
     assert AT <= (seen.began() or 0) <= AT + 3
     about = {part for part in seen.expectation.touched if part.startswith("optic:")}
     assert {part for part in seen.parts() if part.startswith("optic:")} <= about
@@ -26,7 +26,7 @@ def test_a_modules_fault_shows_at_its_links_alone(fault: str, severity: float) -
 
 @pytest.mark.parametrize("fault", sorted(FAULTS))
 def test_every_line_of_it_is_read(fault: str) -> None:
-    seen, card = seen_at(fault, severity=1.0)
+    seen, _ = seen_at(fault, severity=1.0)
     assert misunderstood(seen) == []
     kinds = {event.kind for event in seen.events("kernel", "switch")}
     assert kinds <= {"port.down", "port.up", "optic.unplugged", "optic.plugged", "optic.error"}
@@ -59,7 +59,9 @@ def test_a_breakout_module_is_one_answer_for_all_that_it_serves() -> None:
     cluster = seen.scenario.cluster
     part = name(Kind.OPTIC, card.leaf, serial(cluster, card, LEAF))
     assert seen.expectation.components == {part}
-    assert parts_with(seen, "port", "up") == {one for mate in mates(cluster, card) for one in (mate.port, mate.switch_port)}
+    assert parts_with(seen, "port", "up") == {
+        one for mate in mates(cluster, card) for one in (mate.port, mate.switch_port)
+    }
 
 
 def test_a_hot_module_says_why_and_a_less_hot_one_says_nothing() -> None:

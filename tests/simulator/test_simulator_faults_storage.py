@@ -40,13 +40,15 @@ def test_every_line_of_it_is_read_and_names_the_target(fault: str) -> None:
     assert misunderstood(found) == []
     events = found.events("kernel")
     assert {event.kind for event in events} == SAYS[fault]
-    assert {event.peer for event in events} <= {part for part in found.expectation.touched | found.expectation.exonerated
-                                                if part.startswith("storage:")}  # fmt: skip
+    known = found.expectation.touched | found.expectation.exonerated
+    assert {event.peer for event in events} <= {part for part in known if part.startswith("storage:")}
 
 
 def test_only_jobs_that_do_input_or_output_stall() -> None:
     found = seen("storage_stall")
-    waiting = {host for job in found.scenario.jobs for host in job.hosts if f"job:{job.id}" in found.expectation.touched}
+    waiting = {
+        host for job in found.scenario.jobs for host in job.hosts if f"job:{job.id}" in found.expectation.touched
+    }
     assert 0 < len(waiting) < len(found.scenario.cluster.hosts)
     assert found.hosts() == waiting
     assert parts_with(found, "host", "tasks_blocked") == {f"host:{host}" for host in waiting}

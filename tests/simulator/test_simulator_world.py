@@ -24,12 +24,14 @@ def _told(second: Second) -> list[tuple[str, int, str, str]]:
 
 
 def _column(seconds: list[Second], host: str, table: str, column: str) -> np.ndarray:
-    """[seconds, rows] of a host; NaN rows for a table that was not told, as of a host without power."""
-    rows = []
-    for second in seconds:
-        found = [s for s in second.samples.get(host, ()) if s.table == table]
-        rows.append(found[0].values[column] if found else np.full(1 if table == "host" else 8, np.nan))
-    return np.array(rows)
+    """[seconds, rows] of a host; NaN where a component was not told of, as of a host without power."""
+    told = [[s for s in second.samples.get(host, ()) if s.table == table] for second in seconds]
+    names = list(dict.fromkeys(part for found in told for s in found for part in s.component))
+    rows = np.full((len(seconds), len(names)), np.nan)
+    for row, found in zip(rows, told, strict=True):
+        for s in found:
+            row[[names.index(part) for part in s.component]] = s.values.get(column, np.nan)
+    return rows
 
 
 def _night(

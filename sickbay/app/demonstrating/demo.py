@@ -18,9 +18,8 @@ from sickbay.app.running.live import Pipeline
 from sickbay.log.memory import MemoryLog
 from sickbay.messages import Incident
 from sickbay.topics import TOPICS, Topic
-from simulator import decoys, faults
+from simulator import decoys
 from simulator.decoys import DECOYS
-from simulator.faults import FAULTS
 from simulator.printing.envelopes import syslog
 from simulator.scenario import Scenario, scenario
 from simulator.truth.expectation import Score, score
@@ -29,6 +28,11 @@ from simulator.world import Second
 UNTIL_S = 480
 TIMEOUT_S = 120  # of the demo's jobs in a collective: sites use 600 s, which would only make the demo longer
 FAULTS_SHOWN = 3
+# One of each sort that hosts and jobs alone show within the demo's minutes. The simulator has many more.
+SHOWN = (
+    "accelerator_firmware_hang", "accelerator_off_bus", "accelerator_thermal", "application_out_of_memory",
+    "collective_mismatch", "host_out_of_memory", "pcie_degraded", "switch_down",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,7 @@ def night(seed: int) -> Scenario:
     """Three faults and a decoy, drawn by the seed, each on a job of its own: 8 hosts of 8 accelerators, 4 jobs."""
     rng = np.random.default_rng([seed, 0xDE])
     made = scenario(seed=seed, timeout_s=TIMEOUT_S)
-    for place, fault in enumerate(map(str, rng.permutation(sorted(set(FAULTS) - faults.OF_THE_SITE))[:FAULTS_SHOWN])):
+    for place, fault in enumerate(map(str, rng.permutation(SHOWN)[:FAULTS_SHOWN])):
         made.at(70 + 35 * place + int(rng.integers(20))).fault(fault, **_variant(fault, rng))
     decoy = str(rng.choice(sorted(set(DECOYS) - decoys.OF_THE_SITE)))
     made.at(60 + int(rng.integers(150))).decoy(decoy, **_variant(decoy, rng))

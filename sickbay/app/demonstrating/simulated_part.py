@@ -9,7 +9,7 @@ from collectors.agent.naming import identity_key
 from collectors.identity import Names
 from sickbay import messages
 from sickbay.app.demonstrating.agents import NewLines, Tail
-from sickbay.app.demonstrating.demo import told
+from sickbay.app.demonstrating.demo import told as new_lines
 from sickbay.app.demonstrating.simulated_sinks import Record, Sink
 from sickbay.edges import log_key
 from sickbay.messages import AnyMessage, Event, Placement
@@ -70,7 +70,7 @@ class Part:
         """One second of the night: it is told at its end."""
         sent_ms = second.at_ms + 1000
         self._put(PLACEMENT, self._placed(second.placements), sent_ms)
-        for lines in told(second, self.scenario.start_ms):
+        for lines in new_lines(second, self.scenario.start_ms):
             if self._mine(lines):
                 self._read(lines, sent_ms)
         told, others = self._told(second)
@@ -84,7 +84,6 @@ class Part:
         """What agents read, and what switches and units told: without cables in the second only the former."""
         if second.cables:
             return told_with(second, (second.at_ms - self.scenario.start_ms) // 1000)
-        assert isinstance(second.samples, Told)
         return second.samples, {}
 
     def _others(self, told: Mapping[str, tuple[Samples, ...]], sent_ms: int) -> Iterator[tuple[bytes, bytes]]:
