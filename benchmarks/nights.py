@@ -4,6 +4,7 @@
 """
 
 import argparse
+import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,9 @@ from benchmarks.accuracy.feed import Senders
 from benchmarks.accuracy.pipeline import Delays, Pipeline
 from benchmarks.accuracy.window import lines_of, modules
 from collectors.identity import Names
+from sickbay.app.answering.offline import Options
+from sickbay.app.answering.offline import run as diagnose
+from simulator.output.files import write as write_files
 from simulator.parts import facility
 from simulator.scenario import Scenario
 from simulator.scenario_file import load, read, truth_of
@@ -53,6 +57,16 @@ def run(path: Path, seed: int = SEED) -> Ran:
     return Ran(path, night, told, marks(truth_of(night, made), told), cpu_s, pipeline.unparsed)
 
 
+def run_raw(path: Path, folder: Path, seed: int = SEED) -> Ran:
+    """The night as an operator's files, in an empty folder, and what `sickbay diagnose` says of them."""
+    began = time.process_time()
+    night, made = read(path), load(path, seed=seed)
+    result = diagnose([write_files(made, folder, until_s=night.seconds, cables=True)], Options())
+    told = tuple(Told(incident) for incident in result.incidents)
+    unparsed = sum(one.unparsed for one in result.answer.inputs)
+    return Ran(path, night, told, marks(truth_of(night, made), told), time.process_time() - began, unparsed)
+
+
 def _through(made: Scenario, pipeline: Pipeline, until_s: int) -> Iterator[Told]:
     """What is told of the night, and when."""
     cluster, start_ms = made.cluster, made.start_ms
@@ -76,19 +90,22 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Options of its own."""
     parser.add_argument("--night", type=int, help="only this one, with what was told")
     parser.add_argument("--seed", type=int, default=SEED, help="of names, places and noise")
+    parser.add_argument("--raw", action="store_true", help="as files through `sickbay diagnose`, not through the folds")
     parser.add_argument("--write", action="store_true", help="put the table into docs/nights.md")
 
 
-def measure(size: int | None, night: int | None = None, seed: int = SEED, write: bool = False) -> dict[str, Any]:
+def measure(
+    size: int | None, night: int | None = None, seed: int = SEED, raw: bool = False, write: bool = False
+) -> dict[str, Any]:
     """A row for every night, and how many are right. `size`: the first so many."""
     ran = []
     for path in files()[:size]:
         if night is None or path.name.startswith(f"{night:02d}-"):
-            ran.append(run(path, seed))
+            ran.append(_raw(path, seed) if raw else run(path, seed))
             print(row(ran[-1]), flush=True)
     for text in (text for one in ran for text in _details(one) if night is not None):
         print(text)
-    if write and night is None:
+    if write and night is None and not raw:
         write_table(ran)
     return {
         "nights": len(ran), "diagnosed": sum(one.marks.diagnosed for one in ran),
@@ -97,10 +114,15 @@ def measure(size: int | None, night: int | None = None, seed: int = SEED, write:
     }  # fmt: skip
 
 
+def _raw(path: Path, seed: int) -> Ran:
+    with tempfile.TemporaryDirectory() as folder:
+        return run_raw(path, Path(folder) / "night", seed)
+
+
 def _details(ran: Ran) -> Iterator[str]:
     for one in ran.told:
         incident, plan = one.incident, ", ".join(f"{s.do} {s.target} {s.when}" for s in one.incident.plan)
-        yield f"{one.at_s:8} {incident.id[:6]} {incident.state} {incident.verdict} {incident.component}"
+        yield f"{one.at_s or 0:8} {incident.id[:6]} {incident.state} {incident.verdict} {incident.component}"
         yield f"         {incident.fault} p {incident.probability:.2f} {incident.action}: {plan}"
     yield f"unparsed lines: {ran.unparsed}"
 

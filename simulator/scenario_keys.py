@@ -155,7 +155,7 @@ def _body(row: Mapping[str, Any], made: type[Struct]) -> Iterator[str]:
     kept = {one.encode_name: one for one in msgspec.structs.fields(made)}
     for key, value in row.items():
         field = kept[key]
-        default = field.default_factory() if callable(field.default_factory) else field.default  # type: ignore[operator]
+        default = field.default_factory() if callable(field.default_factory) else field.default
         if field.required or value != default:
             yield _pair(key, value)
 

@@ -29,6 +29,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--any-code", action="store_true", help="keep finished windows that other code made")
     parser.add_argument("--hosts", type=int, help="of every job, for a point of scale such as 128 or 1250")
     parser.add_argument("--pictures", type=Path, help="folder for SVGs")
+    parser.add_argument("--write-docs", action="store_true", help="put the result into docs/accuracy.md")
     parser.add_argument("--quick", action="store_true", help="few small windows; ends 1 for a score outside of its pin")
     parser.add_argument("--pin", action="store_true", help="with --quick: write the scores' intervals down")
     parser.add_argument(
@@ -53,7 +54,7 @@ def measure(size: int | None = None, **options: Any) -> dict[str, Any]:
 
 
 def _measured(settings: Any, faults: int, options: Mapping[str, Any]) -> dict[str, Any]:
-    from benchmarks.accuracy import report, running, sanity, tuning
+    from benchmarks.accuracy import docs, report, running, sanity, tuning
     from benchmarks.accuracy.cases import Split, plan
     from benchmarks.baselines import BUDGET
 
@@ -82,9 +83,11 @@ def _measured(settings: Any, faults: int, options: Mapping[str, Any]) -> dict[st
     print(sanity.text(found), file=sys.stderr)
     if options["pictures"]:
         report.pictures(systems, options["pictures"])
-    return told(settings, options["mix"], split, done, systems, chosen, time.monotonic() - began) | {
-        "sanity": sanity.as_dict(found)
-    }
+    figures = told(settings, options["mix"], split, done, systems, chosen, time.monotonic() - began)
+    figures["sanity"] = sanity.as_dict(found)
+    if options["write_docs"]:
+        docs.write(figures)
+    return figures
 
 
 def told(

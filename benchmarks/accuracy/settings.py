@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 FILE = Path(__file__).parents[1] / "accuracy.toml"
-FROZEN = "[frozen]"
+FROZEN = "\n[frozen]\n"
 
 
 class Unfrozen(ValueError):
@@ -44,16 +44,16 @@ def load(path: Path = FILE) -> Settings:
 
 
 def digest(text: str) -> str:
-    """Of everything above `[frozen]`."""
-    return hashlib.sha256(text.partition(FROZEN)[0].encode()).hexdigest()[:16]
+    """Of everything above the table `[frozen]`."""
+    return hashlib.sha256(text.partition(FROZEN)[0].rstrip().encode()).hexdigest()[:16]
 
 
 def freeze(chosen: Mapping[str, int], note: str, path: Path = FILE) -> str:
     """Writes digest and choices. Returns the digest."""
     text = path.read_text(encoding="utf-8")
-    head = text.partition(FROZEN)[0].rstrip() + "\n\n"
+    head = text.partition(FROZEN)[0].rstrip() + "\n"
     mine = digest(head)
     rows = "\n".join(f"{name} = {number}" for name, number in sorted(chosen.items()))
-    tail = f'{FROZEN}\ndigest = "{mine}"\nnote = "{note}"\n\n[frozen.baselines]\n{rows}\n'
+    tail = f'{FROZEN}digest = "{mine}"\nnote = "{note}"\n\n[frozen.baselines]\n{rows}\n'
     path.write_text(head + tail, encoding="utf-8")
     return mine

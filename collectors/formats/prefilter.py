@@ -15,6 +15,7 @@ Find = Callable[[bytes], Iterable[int]]  # ascending byte offsets at which one o
 # Lines to read whatever they hold: parts of a line cut by a container runtime, messages encoded as a list of bytes or
 # with escapes, so that their literals are not visible.
 ENCODED = (" stdout P", " stderr P", '"MESSAGE":[', '"MESSAGE": [', '"MESSAGE" : [', "\\u00", "\\/")
+FEW_BYTES = 2_048  # below, building the automaton costs more than the regular expression, which is kept
 MAX_FOLLOWING = 500  # indented lines after a hit that are read with it
 
 
@@ -24,9 +25,11 @@ def finder(literals: Sequence[str]) -> Find:
         import polars as pl
     except ImportError:
         return plain_finder(literals)
-    patterns = sorted({*literals})
+    patterns, plainly = sorted({*literals}), plain_finder(literals)
 
     def find(text: bytes) -> Iterable[int]:
+        if len(text) < FEW_BYTES:
+            return plainly(text)
         hits = pl.Series([text.decode()]).str.find_many(patterns)[0]
         found: list[int] = hits.to_list()
         return found

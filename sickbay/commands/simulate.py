@@ -113,7 +113,9 @@ def _produce(
             finally:
                 log.close()
         else:
-            produced = whole.produce(made, seconds, out if format_ == "wire" else None, workers=workers, progress=told)
+            wire = out if format_ == "wire" else None
+            workers = workers or whole.paying(made)
+            produced = whole.produce(made, seconds, wire, workers=workers, progress=told)
     if out:
         write_truth(made, out)
     return produced

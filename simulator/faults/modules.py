@@ -149,9 +149,9 @@ class BadBatch(Lasting):
 
     def chosen(self, cluster: Cluster) -> list[Card]:
         """The cards at whose leaf ports they stand: this one first, then others far apart."""
-        rest = [card for card in cluster.cards if card != self.card]
-        picks = self.rng(cluster.row(self.card.component)).permutation(len(rest))[: self.modules - 1]
-        return [self.card, *(rest[int(pick)] for pick in picks)]
+        own, others = cluster.row(self.card.component), len(cluster.cards) - 1
+        picks = self.rng(own).permutation(others)[: self.modules - 1]
+        return [self.card, *(cluster.cards[int(pick) + int(pick >= own)] for pick in picks)]
 
     def tick(self, at_s: int, world: World) -> Iterator[Printed]:
         """See the class."""

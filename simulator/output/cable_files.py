@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from simulator.moments import moment
+from simulator.output import fabric_files
 from simulator.parts.cables import (
     FLOOR_DBM,
     HOST,
@@ -190,6 +191,7 @@ def cabling(cluster: Cluster) -> str:
     """The site's list of cables."""
     rows = [f"{card.host},{card.interface},{card.leaf},{card.leaf_port}" for card in cluster.cards]
     rows += [f"{one.leaf},{one.leaf_port},{one.spine},{one.spine_port}" for one in uplinks(cluster)]
+    rows += [f"{a.lower},{a.lower_port},{a.upper},{a.upper_port}" for a in fabric_files.unread(cluster)]
     return "\n".join(["a_device,a_port,b_device,b_port", *rows]) + "\n"
 
 
@@ -197,6 +199,7 @@ def switches(cluster: Cluster) -> str:
     """The site's list of switches."""
     rows = [f"{leaf},rack-net-{place // 2 + 1:02d}" for place, leaf in enumerate(cluster.leaves)]
     rows += [f"{spine},rack-net-00" for spine in spines(cluster)]
+    rows += [f"{core},rack-net-00" for group in cluster.switches.cores for core in group] if cluster.switches else []
     return "\n".join(["switch,rack", *rows]) + "\n"
 
 
@@ -204,8 +207,12 @@ def sweep(cluster: Cluster, at_ms: int, missed: Collection[str]) -> str:
     """`ibnetdiscover` without the leaves that it missed; what hangs on them is seen by nobody then."""
     text = [f"#\n# Topology file: generated on {moment(at_ms):%a %b %d %H:%M:%S %Y}\n#"]
     spine = 0x5A00
+    trunks = fabric_files.trunks(cluster, missed) if cluster.switches else {}
     for place, leaf in enumerate(leaf for leaf in cluster.leaves if leaf not in missed):
-        text.append(_switch(cluster, leaf, 0x1A00 + cluster.leaves.index(leaf), spine, place))
+        text.append(_switch(cluster, leaf, 0x1A00 + cluster.leaves.index(leaf), spine, place, trunks.get(leaf)))
+    text += [
+        fabric_files.block(cluster, upper, ports) for upper, ports in trunks.items() if upper not in cluster.leaves
+    ]
     seen = [card for card in cluster.cards if card.leaf not in missed]
     text += [_adapter(cluster, card, 0x1A00 + cluster.leaves.index(card.leaf)) for card in seen]
     return "\n".join(text)
@@ -219,14 +226,14 @@ def _adapter_guid(cluster: Cluster, card: Card) -> str:
     return f"a088c20300{cluster.row(card.component) + 0x100:06x}"
 
 
-def _switch(cluster: Cluster, leaf: str, number: int, spine: int, place: int) -> str:
+def _switch(cluster: Cluster, leaf: str, number: int, spine: int, place: int, up: list[str] | None) -> str:
     ports = [
         f'[{card.leaf_port}]\t"H-{_adapter_guid(cluster, card)}"[1]({_adapter_guid(cluster, card)}) \t\t'
         f'# "{card.host} {card.rdma}" lid {cluster.row(card.component) + 100} 4xNDR'
         for card in cluster.under(leaf)
     ]
     lid = number - 0x1A00 + 2
-    ports.append(f'[64]\t"S-{_guid(spine)}"[{place + 1}]\t\t# "spine-{leaf.rpartition("-")[0]}" lid 1 4xNDR')
+    ports += up or [f'[64]\t"S-{_guid(spine)}"[{place + 1}]\t\t# "spine-{leaf.rpartition("-")[0]}" lid 1 4xNDR']
     head = f"vendid=0x2c9\ndevid=0xd2f2\nsysimgguid=0x{_guid(number)}\nswitchguid=0x{_guid(number)}({_guid(number)})\n"
     name = f'Switch\t65 "S-{_guid(number)}"\t\t# "{leaf}" enhanced port 0 lid {lid} lmc 0\n'
     return head + name + "\n".join(ports) + "\n"

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.accuracy import quick, settings, soak
+from benchmarks import accuracy
+from benchmarks.accuracy import docs, quick, report, sanity, settings, soak
 from benchmarks.accuracy.cases import available, mix_of, plan
 from benchmarks.accuracy.mixes import mix
 from benchmarks.accuracy.outcomes import Result, Truth
@@ -92,7 +93,7 @@ def test_classes_of_the_mixes_are_words_of_the_simulator_or_of_the_vocabulary() 
 
 def test_a_changed_setting_closes_the_test_split(tmp_path: Path) -> None:
     path = tmp_path / "accuracy.toml"
-    path.write_text('[windows]\nseconds = 480\n\n[frozen]\ndigest = ""\n', encoding="utf-8")
+    path.write_text('# all above `[frozen]`\n[windows]\nseconds = 480\n\n[frozen]\ndigest = ""\n', encoding="utf-8")
     with pytest.raises(settings.Unfrozen):
         settings.load(path).check()
     settings.freeze({"rules": 3}, "chosen on 10 windows", path)
@@ -100,6 +101,9 @@ def test_a_changed_setting_closes_the_test_split(tmp_path: Path) -> None:
     opened.check()
     assert opened.chosen("rules") == 3
     assert opened.chosen("robust_z") is None
+    assert opened["windows"]["seconds"] == 480
+    settings.freeze({"rules": 4}, "again", path)
+    assert settings.load(path).digest == opened.digest
     path.write_text(path.read_text(encoding="utf-8").replace("480", "481"), encoding="utf-8")
     with pytest.raises(settings.Unfrozen):
         settings.load(path).check()
@@ -132,6 +136,24 @@ def test_a_pinned_figure_that_leaves_its_interval_fails(tmp_path: Path) -> None:
     worse = figures | {"machine_recall": [0.7, 0.5, 0.8, 30], "decoy_holds": 1}
     assert len(quick.failures(worse, pinned)) == 2
     assert len(quick.failures(figures | {"machine_precision": None}, pinned)) == 1
+
+
+def test_a_result_goes_between_its_marks_and_replaces_the_one_before(tmp_path: Path) -> None:
+    page = tmp_path / "accuracy.md"
+    page.write_text(f"before\n{docs.BEGIN}\nthe last one\n{docs.END}\nafter\n", encoding="utf-8")
+    done = [result(place) for place in range(4)]
+    systems = report.figures(done, {"rules": 0}, SETTINGS["windows"]["within_s"])
+    told = accuracy.told(SETTINGS, "equal", "tune", done, systems, {"rules": 0}, 1.0)
+    told["sanity"] = sanity.as_dict(sanity.checks(done, systems))
+    docs.write(told, page)
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert "| `rules` |" in text
+    assert "the last one" not in text
+    docs.write(told, page)
+    assert page.read_text(encoding="utf-8") == text
+    assert "rules" in report.table(systems)
 
 
 def test_soaked_windows_are_numbered() -> None:

@@ -1,6 +1,5 @@
 """One night told in two ways: as an operator's files, and as agents' records in the log; and what is said of each."""
 
-from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
@@ -44,9 +43,5 @@ def from_log(made: Scenario, until_s: int) -> set[Said]:
                 part.take(second)
             pipeline.second(now[0])
     assert not sum(part.unparsed for part in own)
-    incidents: Iterable[object] = pipeline.diagnoser.incidents
-    return {
-        Said(one.component, one.verdict, one.fault)  # type: ignore[attr-defined]
-        for one in incidents
-        if one.state != "merged"  # type: ignore[attr-defined]
-    }
+    told = [one for one in pipeline.diagnoser.incidents if one.state != "merged"]
+    return {Said(one.component, one.verdict, one.fault) for one in told}

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import pytest
 
 from sickbay.messages import Action, Incident, PlanStep, Severity, Verdict
+from sickbay.vocabulary import faults
 from simulator.faults import FAULTS
 from simulator.scenario import scenario
 from simulator.truth.demand import unmet
@@ -92,7 +93,11 @@ def test_every_fault_knows_its_right_answer(fault: str) -> None:
     made = scenario(seed=2)
     made.at(60).fault(fault)
     (expected,) = made.expectations()
-    assert expected.name == fault
-    assert expected.verdicts
+    assert expected.name == fault or expected.name in faults()  # a variant goes by its class
     assert expected.components
+    if expected.decoy:  # only the sensors are wrong: nobody is held
+        assert expected.family == "telemetry"
+        assert expected.exonerated
+        return
+    assert expected.verdicts
     assert expected.actions

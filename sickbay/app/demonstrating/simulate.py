@@ -18,6 +18,7 @@ from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
+from sickbay.app.demonstrating.demo import told as new_lines
 from sickbay.app.demonstrating.simulated_night import TRUTH
 from sickbay.app.demonstrating.simulated_part import PART_HOSTS, Part, parts
 from sickbay.app.demonstrating.simulated_sinks import Appended, Files, digest_of
@@ -61,12 +62,15 @@ class Produced:
 
 
 def produce(
-    scenario: Scenario, until_s: int, folder: Path | None, *, workers: int = 0, progress: Progress = lambda done: None
+    scenario: Scenario, until_s: int, folder: Path | None, *, workers: int = 1, progress: Progress = lambda done: None
 ) -> Produced:
-    """The night as wire records in `folder`; None: encoded and summed, not written. `workers` 0: as many as pay."""
+    """The night as wire records in `folder`; None: encoded and summed, not written.
+
+    `workers`: processes, forked: more than one only where no library has threads at work, as in a command's begin.
+    """
     began, before_s = time.monotonic(), time.process_time()
     mine = parts(len(scenario.cluster.hosts))
-    shares = _shares(mine, workers or _workers(scenario))
+    shares = _shares(mine, workers)
     whole = Produced(workers=len(shares))
     if len(shares) == 1:
         whole.add(_work(scenario, until_s, folder, mine, progress, began))
@@ -113,7 +117,8 @@ def _measured(done: Produced, began: float, before_s: float) -> Produced:
     return done
 
 
-def _workers(scenario: Scenario) -> int:
+def paying(scenario: Scenario) -> int:
+    """How many processes are worth their start."""
     forks = "fork" in get_all_start_methods() and sys.platform == "linux"
     return min(2, os.cpu_count() or 1) if forks and len(scenario.cluster.hosts) >= MANY_HOSTS else 1
 
@@ -144,8 +149,9 @@ def tell(scenario: Scenario, until_s: int, own: Sequence[Part], progress: Progre
     done.setup_s = time.monotonic() - began
     which = range(own[0].hosts.start, own[-1].hosts.stop)
     for at_s, second in enumerate(scenario.seconds(until_s, which=which, site=site(scenario))):
+        lines = [*new_lines(second, scenario.start_ms)]
         for part in own:
-            part.take(second)
+            part.take(second, lines)
         progress(at_s + 1)
     return done
 

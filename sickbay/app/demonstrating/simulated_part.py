@@ -1,20 +1,20 @@
 """Some of the hosts of a simulated cluster, and what their agents put into the log: frames, records of lines, facts."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from collectors.agent.framing import Sender
 from collectors.agent.naming import identity_key
 from collectors.identity import Names
-from sickbay import messages
+from sickbay import actions, messages
 from sickbay.app.demonstrating.agents import NewLines, Tail
 from sickbay.app.demonstrating.demo import told as new_lines
 from sickbay.app.demonstrating.simulated_sinks import Record, Sink
 from sickbay.edges import log_key
 from sickbay.messages import AnyMessage, Event, Placement
 from sickbay.schema import Samples
-from sickbay.topics import EVENTS, PLACEMENT, SCHEMAS, STEPS, TELEMETRY, TOPOLOGY
+from sickbay.topics import CHANGES, CONTROL, EVENTS, PLACEMENT, SCHEMAS, STEPS, TELEMETRY, TOPOLOGY
 from simulator.output.site_samples import told_with
 from simulator.output.wire_frames import Senders
 from simulator.parts import facility
@@ -66,11 +66,12 @@ class Part:
             told = facility.edges(cluster, self.scenario.feeds)
             self._put(TOPOLOGY, [(log_key(edge).encode(), messages.encode(edge)) for edge in told], at_ms)
 
-    def take(self, second: Second) -> None:
-        """One second of the night: it is told at its end."""
+    def take(self, second: Second, new: Sequence[NewLines] | None = None) -> None:
+        """One second of the night: it is told at its end. `new`: its lines, where they are at hand by log."""
         sent_ms = second.at_ms + 1000
         self._put(PLACEMENT, self._placed(second.placements), sent_ms)
-        for lines in new_lines(second, self.scenario.start_ms):
+        self._words(second, sent_ms)
+        for lines in new_lines(second, self.scenario.start_ms) if new is None else new:
             if self._mine(lines):
                 self._read(lines, sent_ms)
         told, others = self._told(second)
@@ -79,6 +80,16 @@ class Part:
         self._put(SCHEMAS, self._new_layouts(), sent_ms)
         self._put(TELEMETRY, frames, sent_ms)
         self.counts["values"] = self._senders.values
+
+    def _words(self, second: Second, sent_ms: int) -> None:
+        """What training hooks told, and what people did and declared."""
+        steps = (one for one in second.steps if self._jobs.get(one.job, self.first))
+        self._put(STEPS, [(one.job.encode(), messages.encode(one)) for one in steps], sent_ms)
+        if self.first:
+            self._put(CHANGES, [(one.target.encode(), messages.encode(one)) for one in second.changes], sent_ms)
+            told = enumerate(second.declared)
+            keys = [(f"{one.kind}:{one.target}:{sent_ms}-{place}", one) for place, one in told]
+            self._put(CONTROL, [(key.encode(), actions.encode(one)) for key, one in keys], sent_ms)
 
     def _told(self, second: Second) -> tuple[Told, Mapping[str, tuple[Samples, ...]]]:
         """What agents read, and what switches and units told: without cables in the second only the former."""
