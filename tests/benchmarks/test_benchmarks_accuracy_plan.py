@@ -160,3 +160,13 @@ def test_soaked_windows_are_numbered() -> None:
     assert soak.case_of(3) == soak.case_of(3)
     assert soak.case_of(3).key != soak.case_of(4).key
     assert soak.case_of(3).interval_s == 10
+
+
+def test_a_soak_bounds_rates_by_its_exposure() -> None:
+    case = soak.case_of(0)
+    calm = Result(key=case.key, case=case, truth=Truth(), hosts=tuple(f"h{n}" for n in range(64)), steps_s=(), words=())
+    found = soak.told([calm, calm, calm], 1.0)
+    assert found["node_days"] == 8.0
+    assert found["false_holds_per_1000_node_days"] == 0
+    assert found["false_holds_per_1000_node_days_upper"] == pytest.approx(2.9957 / 8 * 1000, rel=1e-3)
+    assert found["conditions"]["node_days_left"]["0.1 per 1,000"] == 29_992

@@ -192,7 +192,7 @@ def test_a_share_lies_in_its_interval(right: int, more: int) -> None:
     assert told is not None
     value, low, high = told
     assert 0 <= low <= value <= high <= 1
-    score_at = (value - low) / (low * (1 - low) / (right + more)) ** 0.5 if low > 0 else 1.96  # what Wilson's is
+    score_at = (value - low) / (low * (1 - low) / (right + more)) ** 0.5 if right else 1.96  # what Wilson's is
     assert isclose(score_at, 1.96, abs_tol=0.001)
 
 
