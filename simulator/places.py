@@ -1,7 +1,7 @@
 """Readable names of a scenario file (h17, h17/3, leaf-2, job-1, pdu-1) and what they are in the cluster that was built.
 
 h17                     a host; h17/3: its card 3, counted from 0
-h17/3:port              of that card: port, switch_port, optic, far_optic, module (a shared one at the leaf), nic, pcie, link
+h17/3:port              of that card: port, switch_port, optic, far_optic, module, nic, pcie, link
 leaf-2 pdu-1 cdu-1 mgmt-1   the second leaf; the unit of the first rack, counted from 1
 job-1                   the first job
 storage:scratch-MDT0002 any other component, word by word; {h17} stands for the host's real name

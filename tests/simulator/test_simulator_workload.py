@@ -1,7 +1,5 @@
 """Jobs with a plan: groups of ranks, phases, uneven work, life of a job, coupling, and what hooks tell."""
 
-import time
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,6 +12,7 @@ from simulator.workload.cycle import Cycle
 from simulator.workload.groups import KINDS, Shape
 from simulator.workload.plan import DENSE, EXPERTS, VARIABLE, Plan
 from simulator.workload.run import Job, Mode, Run
+from simulator.workload.told import Done
 from simulator.world import seconds
 
 CLUSTER = build(seed=2, hosts=8)
@@ -62,7 +61,7 @@ def test_groups_are_in_the_order_of_the_common_frameworks() -> None:
 
 @pytest.mark.parametrize("shape", [Shape(tp=16), Shape(tp=3), Shape(pp=5), Shape(ep=3)])
 def test_groups_that_do_not_come_out_even_are_refused(shape: Shape) -> None:
-    with pytest.raises(ValueError, match="ranks|groups|replicas"):
+    with pytest.raises(ValueError, match="do not"):
         shape.over(64, 8)
 
 
@@ -101,7 +100,7 @@ def test_variable_sequences_change_the_step_by_up_to_a_quarter_for_all_ranks_ali
     assert np.ptp(run._columns(_one(run))["duration_ms"] / 5_000) < 0.05, "no rank stands out"
 
 
-def _one(run: Run):  # type: ignore[no-untyped-def]
+def _one(run: Run) -> Done:
     at_s = 10_000
     while not run._done:
         list(run.tick(at_s, 10**12))
@@ -204,7 +203,6 @@ def test_a_hook_around_the_whole_step_shows_nobody() -> None:
 def test_checkpoints_are_told_by_the_hooks_with_their_begin_and_end() -> None:
     run = made(None, checkpoint_every_s=30.0, checkpoint_s=5.0)
     said = [step for at_s in range(60) for _ in [list(run.tick(at_s, 10**12))] for step in run.steps([0])]
-    assert [step.phase for step in said if step.phase][:2] == ["load", "checkpoint_begin"] or said[0].phase == ""
     phases = [(step.phase, step.at_ms or 0) for step in said if step.phase.startswith("checkpoint")]
     assert [phase for phase, _ in phases[:2]] == ["checkpoint_begin", "checkpoint_end"]
     assert 4_000 <= phases[1][1] - phases[0][1] <= 6_000
@@ -227,13 +225,3 @@ def test_phases_and_stages_show_in_what_sensors_read() -> None:
     assert 400 < of_card.mean() < 650
     mean = np.array(matrix)[8:56].mean(axis=0).reshape(4, 4).mean(axis=1)
     assert mean[3] > mean[1], "the last stage has most to do"
-
-
-def test_a_job_of_a_hundred_thousand_ranks_costs_some_milliseconds_a_second() -> None:
-    cluster = build(seed=1, hosts=1_250)
-    run = made(Plan(Shape(pp=2), sequences=0.2, ragged=0.1), cluster)
-    run.modes(0)
-    ticked(run, 5)
-    began = time.process_time()
-    ticked(run, 45, 5)
-    assert (time.process_time() - began) / 40 < 0.02, "ten times the ranks would cost ten times as much at the most"
