@@ -51,9 +51,7 @@ def switch_dies(at_ms: int, host: str, link: int) -> Iterator[Printed]:
 
 def switch_errs(at_ms: int, host: str, link: int) -> Iterator[Printed]:
     """A switch of the board sent something again."""
-    text = (
-        f"nvidia-nvswitch1: SXid (PCI:{SWITCH_PCI}.0): 20001, Non-fatal, Link {link:02d} TX Replay Error"
-    )
+    text = f"nvidia-nvswitch1: SXid (PCI:{SWITCH_PCI}.0): 20001, Non-fatal, Link {link:02d} TX Replay Error"
     yield kernel(at_ms, host, text)
     text = (
         "detected NVSwitch non-fatal error 20001 on NodeId 0 on NVSwitch pci bus id 00000000:9C:00.0 physical id 2 "
