@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 from sickbay.cli import COMMANDS
+from simulator.faults import FAULTS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "deploy" / "README.md"]
@@ -52,3 +53,10 @@ def test_commands_in_the_docs_exist() -> None:
 def test_the_readme_lists_every_command() -> None:
     text = code(ROOT / "README.md")
     assert [name for name in COMMANDS if not re.search(rf"\b{name}\b", text)] == []
+
+
+def test_every_fault_of_the_simulator_is_drawn() -> None:
+    """`python docs/gallery.py` draws them all."""
+    sections = re.findall(r"^### (\S+)$", (ROOT / "docs" / "faults.md").read_text(encoding="utf-8"), re.MULTILINE)
+    pictures = {path.stem for path in (ROOT / "docs" / "pictures" / "faults").glob("*.svg")}
+    assert sorted(sections) == sorted(FAULTS) == sorted(pictures)
