@@ -186,7 +186,9 @@ def page(pictures: Sequence[Drawn]) -> str:
         parts.append(f"## {family.__name__.rpartition('.')[2]}\n")
         parts.append((family.__doc__ or "").split("\n\n")[0] + "\n")
         for name in sorted(set(family.FAULTS) & set(by_name)):
-            parts += _section(by_name[name], known[name].en if name in known else "")
+            parts += _section(
+                by_name[name], known[name].en.replace("{component}", "`component`") if name in known else ""
+            )
     return "\n".join(parts)
 
 
