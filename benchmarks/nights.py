@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.accuracy.feed import Senders
 from benchmarks.accuracy.pipeline import Delays, Pipeline
-from benchmarks.accuracy.window import lines_of, modules
+from benchmarks.accuracy.window import fed, modules
 from collectors.identity import Names
 from sickbay.app.answering.offline import Options
 from sickbay.app.answering.offline import run as diagnose
@@ -74,15 +74,7 @@ def _through(made: Scenario, pipeline: Pipeline, until_s: int) -> Iterator[Told]
     pipeline.facts(edges, [*cluster.identities(), *modules(cluster)], start_ms)
     senders = Senders(cluster)
     for at_s, second in enumerate(made.seconds(until_s)):
-        for placement in second.placements:
-            pipeline.placement(placement, second.at_ms)
-        for control in second.declared:
-            pipeline.control(control, second.at_ms)
-        for event in pipeline.lines(lines_of(second.lines, start_ms)):
-            senders.alarmed(event.host, at_s)
-        for sent in senders.second(second, at_s):
-            pipeline.rows(sent.matrices, sent.hosts, second.at_ms + 1000 + sent.late_ms)
-        for said in pipeline.tick(second.at_ms + 1000):
+        for said in fed(pipeline, senders, second, at_s, start_ms):
             yield Told(said.incident, (said.at_ms - start_ms) / 1000)
 
 

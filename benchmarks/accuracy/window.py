@@ -24,6 +24,7 @@ from simulator.printing.envelopes import syslog
 from simulator.printing.lines import Printed
 from simulator.scenario import Scenario, scenario
 from simulator.truth.expectation import Expectation
+from simulator.world import Second
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +107,7 @@ def _through(night: Scenario, case: Case, pipeline: Pipeline, said: list[Said]) 
         generator += time.process_time() - before
         if second is None:
             break
-        for placement in second.placements:
-            pipeline.placement(placement, second.at_ms)
-        for control in second.declared:
-            pipeline.control(control, second.at_ms)
-        for event in pipeline.lines(lines_of(second.lines, start_ms)):
-            senders.alarmed(event.host, at_s)
-        for sent in senders.second(second, at_s):
-            pipeline.rows(sent.matrices, sent.hosts, second.at_ms + 1000 + sent.late_ms)
-        said += pipeline.tick(second.at_ms + 1000)
+        said += fed(pipeline, senders, second, at_s, start_ms)
     return Clocks(generator, time.process_time() - began - generator)
 
 
@@ -124,6 +117,19 @@ def modules(cluster: Cluster) -> Iterator[Identity]:
         for side in (HOST, LEAF):
             host, _, port = optic(card, side).partition(":")[2].partition("/")
             yield Identity(host=host, kind="optic", name=port, serial=serial(cluster, card, side))
+
+
+def fed(pipeline: Pipeline, senders: Senders, second: Second, at_s: int, start_ms: int) -> Iterator[Said]:
+    """One second of a site into the pipeline, and what it says of it."""
+    for placement in second.placements:
+        pipeline.placement(placement, second.at_ms)
+    for control in second.declared:
+        pipeline.control(control, second.at_ms)
+    for event in pipeline.lines(lines_of(second.lines, start_ms)):
+        senders.alarmed(event.host, at_s)
+    for sent in senders.second(second, at_s):
+        pipeline.rows(sent.matrices, sent.hosts, second.at_ms + 1000 + sent.late_ms)
+    yield from pipeline.tick(second.at_ms + 1000)
 
 
 def lines_of(lines: Iterable[Printed], start_ms: int) -> Iterator[tuple[int, NewLines]]:
