@@ -180,7 +180,7 @@ def test_the_autoencoder_reads_metrics_that_there_are() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(strict=True, reason="fed with distances from the middle, it learns that all is zero: docs/accuracy.md")
+@pytest.mark.xfail(strict=True, reason="fed with distances from the middle, it learns nothing: docs/accuracy.md")
 def test_the_autoencoder_finds_a_host_that_is_off_for_long() -> None:
     assert {"h3"} in named("autoencoder", features(odd=20.0, column=MATRIX))
     assert {"h3"} in named("autoencoder_streaming", features(odd=20.0, column=MATRIX))
